@@ -1,5 +1,5 @@
 /*
- * A TCP proxy: whoever connects to us is connected to the server behind, bytes go both ways, ends too.
+ * A TCP proxy: each client is connected to the server behind, bytes go both ways, ends too.
  *
  *     TO=10.0.0.9:80 PORT=8080 ./proxy link=xdp:eth0
  */

@@ -74,7 +74,7 @@ fn clippy() -> Outcome {
         .check()
 }
 
-/// Of a test that hangs one wants to hear while somebody still listens.
+/// Of a test that hangs one wants to hear while a person still watches.
 const TEST_LIMIT: Duration = Duration::from_secs(25 * 60);
 
 /// The tests of one port take seconds, once they are built.

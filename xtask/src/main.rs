@@ -115,7 +115,8 @@ fn bench(rest: &[String]) -> Outcome {
     // The link benchmarks start our command and its launcher, so they have to be as fresh as those are.
     let build = ["build", "--quiet", "--locked", "--profile", "dist"];
     run::cargo(&build).args(["--package", "millstream", "--package", "millstream-preload"]).check()?;
-    // The comparison switches prefetching off, too; whoever counts instructions does not want to pay for the switch.
+    // The comparison switches prefetching off, too; the program that counts instructions does not want to pay for the
+    // switch.
     let all = rest.iter().any(|argument| argument == "--all");
     benchmark(if all { &["--features", "prefetch-switch"] } else { &[] }, rest)
 }

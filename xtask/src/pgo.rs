@@ -7,7 +7,7 @@ use crate::{Outcome, run};
 /// Programs that run to be counted: the command and the benchmarks.
 const COUNTED: &[&str] = &["millstream", "millstream-bench"];
 /// Packages built with the counts: those and the libraries for C programs and for unmodified ones, which are made
-/// of the same rooms.
+/// of the same crates.
 const GUIDED: &[&str] = &["millstream", "millstream-bench", "millstream-capi", "millstream-preload"];
 
 /// Benchmarks that are counted. Nothing of a program that no load has run stays fast, so what people do must

@@ -1,4 +1,4 @@
-//! The door for Python programs: its wheel is built, looked at, installed and tested, in a network of its own.
+//! The Python API: its wheel is built, looked at, installed and tested, in a network of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};

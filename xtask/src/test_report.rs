@@ -1,6 +1,6 @@
 //! Tests that did not run, and tests that failed. A test that lacks something (root, a tool, a kernel's feature) says
-//! so in a line that begins with `skipped:`, and passes. Nobody sees what a passing test says, so the step counts those
-//! lines. What a failed test said stands far up in the output, so the step repeats its beginning at the end.
+//! so in a line that begins with `skipped:`, and passes. Nothing sees what a passing test says, so the step counts
+//! those lines. What a failed test said stands far up in the output, so the step repeats its beginning at the end.
 
 use std::io::{BufRead, Write};
 

@@ -1,8 +1,9 @@
-//! House rules that a compiler does not check: how long files are, what was left over, where unsafe may live and
-//! who may import whom.
+//! House rules that a compiler does not check: how long files are, what was left over, which words prose uses,
+//! where unsafe may live and which crate may import which.
 
 mod files;
 mod imports;
+mod words;
 
 use std::fs;
 
@@ -11,25 +12,27 @@ use crate::{Outcome, metadata, run};
 pub(crate) fn tidy() -> Outcome {
     let mut complaints = Vec::new();
     let listing = run::tool("git").args(["ls-files", "-z", "-c", "-o", "--exclude-standard"]).output()?;
-    let mut count = 0;
+    let mut paths = Vec::new();
     for path in listing.split('\0').filter(|path| !path.is_empty()) {
         // Listed but gone: deleted and not yet committed. Not text: nothing of ours to read.
         let Ok(text) = fs::read_to_string(run::root().join(path)) else { continue };
-        count += 1;
+        paths.push(path);
         complaints.extend(files::complaints(path, &text));
+        complaints.extend(words::complaints(path, &text));
     }
+    complaints.extend(words::stale(&paths));
     let packages = metadata::workspace()?;
     complaints.extend(imports::complaints(&packages));
     complaints.extend(unsafe_complaints(&packages)?);
     if complaints.is_empty() {
-        println!("{count} files and {} packages are tidy", packages.len());
+        println!("{} files and {} packages are tidy", paths.len(), packages.len());
         return Ok(());
     }
     complaints.sort();
     Err(format!("{}\n{} complaints", complaints.join("\n"), complaints.len()))
 }
 
-/// The rooms whose work needs unsafe code: memory shared with the kernel, other processes, C and tracers.
+/// The crates whose work needs unsafe code: memory shared with the kernel, other processes, C and tracers.
 const UNSAFE_ROOMS: &[&str] = &[
     "millstream-ring",
     "millstream-pio",

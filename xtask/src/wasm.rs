@@ -13,7 +13,7 @@ use crate::{Outcome, run};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// The core rooms, with functions of bytes that reach as much of each as one can: what is not reached is not
+/// The core crates, with functions of bytes that reach as much of each as one can: what is not reached is not
 /// linked. The others reach base.
 const ROOTS: &[(&str, &[&str])] = &[
     ("base", &[]),
@@ -104,7 +104,7 @@ fn core_rooms() -> Result<Vec<String>, String> {
     Ok(rooms)
 }
 
-/// Builds a library of `source` over the named core rooms and returns the module.
+/// Builds a library of `source` over the named core crates and returns the module.
 fn build(name: &str, rooms: &[String], source: &str) -> Result<Vec<u8>, String> {
     let folder = run::target_dir().join(name);
     let paths = rooms.iter().map(|room| {

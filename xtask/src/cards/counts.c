@@ -243,7 +243,7 @@ static void *answer(void *listener) {
         if (question == 'a') tell_sites(peer);
         if (question == 's') following = false;
         if (question == 'l') {
-            /* Nobody follows while it is cleared. What was mapped before reads as zeroes. */
+            /* No thread follows while it is cleared. What was mapped before reads as zeroes. */
             following = false;
             madvise(lines, LINES * sizeof *lines, MADV_DONTNEED);
             used_count = 0;

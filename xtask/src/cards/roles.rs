@@ -124,7 +124,7 @@ pub(super) fn ask(cores: u32) -> Result<(), String> {
     let addresses: [IpAddr; 2] = [address(GUEST4)?, address(GUEST6)?];
     for to in addresses {
         let to = SocketAddr::new(to, 80);
-        // The first connection alone: whoever fails is told by name.
+        // The first connection alone: the program that fails is told by name.
         http::get(to, &format!("/{}", SIZES[0]), &http::pattern(SIZES[0]))?;
         let clients: Vec<_> = (0..2 * cores)
             .map(|number| {

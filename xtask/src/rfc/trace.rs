@@ -37,7 +37,7 @@ pub(super) enum Standing {
     Excepted,
     /// A MUST without a test.
     Red,
-    /// A wish that nobody cites.
+    /// A request that nothing cites.
     Open,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::metadata::Package;
 
-/// One room and the rooms it may call directly. A new package takes a row here and in docs/ARCHITECTURE.md.
+/// A crate and the crates that it may call directly. A new package takes a row here and in docs/ARCHITECTURE.md.
 const ROOMS: &[(&str, &[&str])] = &[
     // core: pure, and nothing from outside the workspace.
     ("base", &[]),
@@ -31,7 +31,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     // apps
     // `bench` makes the bed of its tests.
     ("capi", &["base", "policy", "sock", "bench"]),
-    // The C door answers as Linux does, on connections that programs do not know to be ours.
+    // The C API answers as Linux does, on connections that programs do not know to be ours.
     ("preload", &["base", "sock", "capi"]),
     ("python", &["base", "sock"]),
     ("quic", &["base", "wire", "cc", "pio", "emu"]),
@@ -62,7 +62,7 @@ pub(super) fn complaints(packages: &[Package]) -> Vec<String> {
         let name = room(&package.name);
         let Some((_, allowed)) = ROOMS.iter().find(|(known, _)| *known == name) else {
             found.push(format!(
-                "{}: `{name}` is not in the table of rooms (xtask/src/tidy/imports.rs)",
+                "{}: `{name}` is not in the table of crates (xtask/src/tidy/imports.rs)",
                 package.manifest
             ));
             continue;
@@ -123,7 +123,7 @@ mod tests {
             [
                 "millstream-cc/Cargo.toml: core/cc must not import `serde`",
                 "millstream-ring/Cargo.toml: `ring` must not import `stack`",
-                "millstream-attic/Cargo.toml: `attic` is not in the table of rooms (xtask/src/tidy/imports.rs)",
+                "millstream-attic/Cargo.toml: `attic` is not in the table of crates (xtask/src/tidy/imports.rs)",
             ]
         );
     }

@@ -38,7 +38,7 @@ struct millstream_cc;
 /* Of sys/socket.h, where _GNU_SOURCE is defined. */
 struct mmsghdr;
 
-/** What ms_borrow() shows bytes to; nonzero ends the showing. */
+/** Callback of ms_borrow(), called once for each piece of received data; a nonzero return ends the calls. */
 typedef int ms_look(void *arg, const void *octets, size_t len);
 
 /* --- Opening and closing --- */
@@ -64,7 +64,7 @@ int ms_open_cores(const char *const *settings, struct ms_ctx **into, int cores);
 
 /**
  * Closes all descriptors of a context, waits `patience_ms` at most until the peers have what was sent, and frees
- * it: nobody may use it afterwards, or be inside a call at the time. -1 with EAGAIN if there was something left.
+ * it: nothing may use it afterwards, or be inside a call at the time. -1 with EAGAIN if there was something left.
  */
 int ms_close_ctx(struct ms_ctx *ctx, int patience_ms);
 
@@ -127,7 +127,7 @@ ssize_t ms_recv(struct ms_ctx *ctx, int fd, void *to, size_t len, int flags);
 /** send(2) with MSG_DONTWAIT, MSG_MORE, MSG_EOR, MSG_ZEROCOPY, MSG_FASTOPEN; there is no SIGPIPE. */
 ssize_t ms_send(struct ms_ctx *ctx, int fd, const void *from, size_t len, int flags);
 
-/** recvfrom(2): a TCP socket names nobody, so `*addr_len` becomes 0. */
+/** recvfrom(2): a TCP socket names no peer, so `*addr_len` becomes 0. */
 ssize_t ms_recvfrom(struct ms_ctx *ctx, int fd, void *to, size_t len, int flags,
                     struct sockaddr *addr, socklen_t *addr_len);
 
@@ -164,7 +164,7 @@ int ms_sendmmsg(struct ms_ctx *ctx, int fd, struct mmsghdr *list, unsigned int c
 
 /**
  * close(2). What was written still leaves, unless SO_LINGER says otherwise: keep the context open until it has,
- * or close it with patience (ms_close_ctx).
+ * or close it with ms_close_ctx, which waits.
  */
 int ms_close(struct ms_ctx *ctx, int fd);
 
@@ -213,7 +213,7 @@ int ms_getsockopt(struct ms_ctx *ctx, int fd, int level, int name, void *value, 
 int ms_cc_register(struct ms_ctx *ctx, const struct millstream_cc *policy);
 
 /**
- * Takes a policy away on all cores: nobody gets it any more. One that is the default, or that connections or
+ * Takes a policy away on all cores: no new connection gets it. One that is the default, or that connections or
  * listeners use, stays (EBUSY), unless `force` is not 0: then these go on with "newreno" and the window that they
  * have. EPERM for newreno itself, ENOENT where there is no such policy.
  */

@@ -56,8 +56,8 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a call: no panic leaves it, and a failure sets `errno`. The stack waits for whoever it calls, so what these
-/// call of ours fails with EDEADLK.
+/// Runs a call: no panic leaves it, and a failure sets `errno`. The stack waits for the function that it calls, so what
+/// these call of ours fails with EDEADLK.
 pub(crate) fn door<R: Failure>(call: impl FnOnce() -> Outcome<R>) -> R {
     let outcome = if INSIDE.replace(true) {
         Err(refuse(libc::EDEADLK, "a function that the stack calls and waits for calls the stack"))

@@ -52,7 +52,7 @@ pub(crate) fn open(settings: &Settings) -> Outcome<Vec<Context>> {
 }
 
 impl Context {
-    /// The C door's calls over a stack that somebody else has opened and watches over.
+    /// The C API's calls over a stack that another thread has opened and watches over.
     pub fn of(stack: Stack, tree: Arc<Tree>) -> Context {
         Context {
             stack,
@@ -88,7 +88,7 @@ fn serve(opened: &Opened) -> Option<Arc<Control>> {
             Some(control)
         }
         Err(e) => {
-            // The program runs without; whoever asks why `millstream ss` shows nothing finds the reason.
+            // The program runs without; a user who asks why `millstream ss` shows nothing finds the reason.
             refuse(0, &format!("the control socket: {e}"));
             None
         }

@@ -14,7 +14,7 @@ const SIGNAL_MAX: c_int = 64;
 
 thread_local! {
     /// The thread's bell, kept from one call to the next, and how often the process had been forked when it was made:
-    /// in a child its number may be somebody else's.
+    /// in a child its number may be another's.
     static BELL: Cell<Option<(u32, Sleeper)>> = const { Cell::new(None) };
 }
 
@@ -49,7 +49,7 @@ impl Host for Threads {
 }
 
 /// Does the program have a handler that was installed without SA_RESTART? Which signal it was that ended a sleep,
-/// nobody says.
+/// nothing says.
 pub fn signals_end_calls() -> bool {
     (1..=SIGNAL_MAX).any(|signal| {
         // SAFETY: zeroes are a sigaction; nothing is set.

@@ -1,5 +1,5 @@
 //! Memory behind C's pointers. Every function here trusts C's contract for its pointer: it is NULL, or as much
-//! memory lies there as the length beside it says, of the type that the call's manual page names, and nobody else
+//! memory lies there as the length beside it says, of the type that the call's manual page names, and nothing else
 //! writes to it meanwhile. What leads nowhere in any program is EFAULT ([`is_nowhere`]); any other pointer that is
 //! wrong is the program's end, as in a function of its own.
 
@@ -141,7 +141,7 @@ pub(crate) unsafe fn vectors<'a>(vectors: *const iovec, count: usize) -> Outcome
     if count > VECTORS_MAX {
         return Err(Refused(libc::EINVAL));
     }
-    // SAFETY: as the caller vouches; nobody writes to it.
+    // SAFETY: as the caller vouches; nothing writes to it.
     let all: &[iovec] = unsafe { rows(vectors.cast_mut(), count) }?;
     let total = all.iter().try_fold(0_usize, |total, vector| total.checked_add(vector.iov_len));
     match total {
@@ -217,7 +217,7 @@ mod tests {
         for at in [0, 1, LOWEST - 1, END, 1 << 47, 1 << 63, usize::MAX] {
             let at = std::ptr::without_provenance_mut::<u8>(at);
             assert!(is_nowhere(at), "{at:?}");
-            // SAFETY: nobody follows it.
+            // SAFETY: no thread follows it.
             unsafe {
                 assert_eq!(octets(at.cast(), 1), Err(FAULT));
                 assert_eq!(room(at.cast(), 1), Err(FAULT));
@@ -227,7 +227,7 @@ mod tests {
                 assert_eq!(rows(at, 1).err(), Some(FAULT));
             }
         }
-        // SAFETY: the array, and what begins in it and ends nowhere, which nobody follows.
+        // SAFETY: the array, and what begins in it and ends nowhere, which no thread follows.
         unsafe {
             assert_eq!(octets(here.as_ptr().cast(), 2), Ok(&[1, 2][..]));
             assert_eq!(rows(here.as_mut_ptr(), END).err(), Some(FAULT));

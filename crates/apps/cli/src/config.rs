@@ -90,7 +90,7 @@ impl StackArgs {
         Ok(settings)
     }
 
-    /// Opens the stacks, over the path that was wished for.
+    /// Opens the stacks, over the path that was requested.
     pub(crate) fn open(&self, settings: &Settings) -> Result<Opened, Box<dyn Error>> {
         let Some(words) = &self.path else { return Ok(sock::open(settings)?) };
         if settings.cores > 1 {

@@ -265,7 +265,7 @@ fn results(moved: &[Moved], sent: bool, seconds: f64, cc: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a test that ends early, whoever is to blame, takes its data connections with it.
+    //! Goal: a test that ends early, whatever fails, takes its data connections with it.
     use super::*;
     use crate::testing::stacks;
     use sock::Stack;

@@ -104,7 +104,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough.
+        // The reader of our output has seen enough.
         Err(e) if e.downcast_ref().map(io::Error::kind) == Some(io::ErrorKind::BrokenPipe) => {
             ExitCode::SUCCESS
         }

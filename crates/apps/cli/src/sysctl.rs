@@ -48,7 +48,7 @@ fn print(args: &Args, pid: Option<u32>, answer: &Value) {
     match (text("old"), text("value")) {
         (Some(old), Some(new)) => outln!("{process}{name}: {old} -> {new}"),
         (None, Some(value)) => outln!("{process}{name}: {value}"),
-        // It can only be written: a wish was done, or the list names it.
+        // It can only be written: a request was done, or the list names it.
         (_, None) if answer.get("help").is_none() => outln!("{process}{name}: done"),
         (_, None) if !args.describe => {}
         (_, None) => outln!("{process}{name}"),

@@ -64,7 +64,7 @@ impl Launch {
         command.env(FILE, &self.path);
         let form = if form == Form::Json { "json" } else { "text" };
         let mut first = teller(&format!("first:{}:{form}", std::process::id()), &self.path)?;
-        // It has started the one that waits, which is nobody's child by now: the program waits for its own alone.
+        // It has started the one that waits, which is an orphan by now: the program waits for its own alone.
         first.spawn()?.wait().map(drop)
     }
 }
@@ -101,7 +101,7 @@ pub(crate) fn run(word: &str, path: &Path) -> ExitCode {
     let _ = std::fs::remove_file(path);
     let told = Told::of(&text);
     let text = if form == "json" { format!("{}\n", told.json()) } else { told.text() };
-    // With the reader gone there is nobody to tell.
+    // With the reader gone nothing is told.
     let _ = io::stderr().write_all(text.as_bytes());
     ExitCode::SUCCESS
 }
@@ -216,7 +216,7 @@ fn count(number: u64, one: &str, more: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: lines of several processes become one account, whoever ended without a word.
+    //! Goal: lines of several processes become one account, whatever ended without a word.
     use super::*;
 
     const LINES: &str = "open\t7\tnginx\nlisten\t7\t0.0.0.0:80\nopen\t8\tnginx\nlisten\t8\t0.0.0.0:80\nnonsense\n\

@@ -51,7 +51,7 @@ struct Flow<'a> {
 
 impl Look {
     /// Programs come and go: who does not answer is missing, and said to be.
-    #[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
+    #[allow(clippy::disallowed_methods, reason = "an API is where time enters")]
     fn now(pid: Option<u32>) -> Look {
         let mut look =
             Look { at: Instant::now(), cores: Vec::new(), flows: Vec::new(), problems: Vec::new() };
@@ -102,8 +102,8 @@ fn print(args: &TopArgs, view: &mut View) -> CliResult {
     }
 }
 
-/// On a terminal, until somebody has seen enough.
-#[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
+/// On a terminal, until the user has seen enough.
+#[allow(clippy::disallowed_methods, reason = "an API is where time enters")]
 fn watch(pid: Option<u32>, view: &mut View, screen: &Screen) -> CliResult {
     let mut looks = (Look::now(pid), Look::now(pid));
     // The first picture says at least who is there.

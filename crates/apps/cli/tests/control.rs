@@ -129,7 +129,7 @@ fn ask(socket: &Path, question: &str) -> String {
     text
 }
 
-/// Nobody else may ask the stack behind `socket`: not through the command, not through a socket whose mode was
+/// Nothing else may ask the stack behind `socket`: not through the command, not through a socket whose mode was
 /// widened.
 fn check_closed(place: &Place, pid: u32, socket: &Path) {
     let meta = std::fs::symlink_metadata(socket).expect("a socket");
@@ -206,7 +206,7 @@ fn nginx_as_a_daemon_under_the_launcher_is_closed_to_other_users() {
     wait("nginx serves", || {
         match bed.in_ns(&bed.client, "curl", &["-sSf", "--max-time", "20", &url]) {
             Ok(text) => text == "hello",
-            // curl's status 7: nobody listens yet.
+            // curl's status 7: nothing listens yet.
             Err(e) if e.contains("exit status: 7") => false,
             Err(e) => panic!("{e}"),
         }

@@ -66,7 +66,7 @@ fn a_neighbour_answers_and_nothing_is_left() {
         );
         is_clean(&bed);
     }
-    // Now the kernel knows the neighbour, and nobody needs to be named.
+    // Now the kernel knows the neighbour, and no peer needs to be named.
     let (status, report) = examine(&bed, &[], &["ms0"]);
     assert_eq!(status, 0, "{report}");
     let interface = &report["interface"];
@@ -92,7 +92,7 @@ fn silence_is_told_with_what_is_known() {
     // No host has this address.
     let (status, report) = examine(&bed, &[], &["ms0", "--peer", "10.77.9.9"]);
     assert_eq!((status, &report["test"]["answered"]), (3, &Value::Bool(false)), "{report}");
-    says(&report["test"]["what"], "nobody answered");
+    says(&report["test"]["what"], "no peer answered");
     says(&report["test"]["what"], "cable, VLAN and addresses");
     // No route of the interface leads there.
     let (status, report) = examine(&bed, &[], &["ms0", "--peer", "192.0.2.1"]);

@@ -237,7 +237,7 @@ fn nginx(link: &str, workers: u32) {
     }
     let octets = file(&bed, "file", 5_000_000);
     let dir = bed.dir.to_string_lossy().into_owned();
-    bench::bed::sh("chmod", &["-R", "a+rX", &dir]).expect("everybody may read");
+    bench::bed::sh("chmod", &["-R", "a+rX", &dir]).expect("every user can read");
     let config = format!(
         "worker_processes {workers}; daemon off; error_log {dir}/errors; pid {dir}/pid; events {{}}
          http {{ access_log off; sendfile on; server {{ listen 8080; listen [::]:8080; root {dir}; }} }}"

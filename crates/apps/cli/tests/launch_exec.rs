@@ -147,6 +147,22 @@ fn compiled(bed: &Bed, name: &str) -> String {
     program
 }
 
+/// The link is opened before the capabilities go that it takes; no thread of the process keeps more than was asked.
+/// Over AF_XDP: a port of a packet socket takes a filter, for which some kernels want CAP_NET_ADMIN.
+#[test]
+fn a_program_that_drops_capabilities_before_it_listens_is_served() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let program = compiled(&bed, "drops");
+    // All users may run it.
+    sh("chmod", &["-R", "a+rX", &bed.dir.to_string_lossy()]).expect("root may");
+    for (way, port) in [("function", "81"), ("call", "82"), ("keeps", "83")] {
+        let args = ["run", "--link", "xdp:ms0", "--", &program, port, way];
+        let _server = bed.spawn(&bed.server, Path::new(MILLSTREAM), &args).expect("it starts");
+        // EFAULT and EPERM are 14 and 1.
+        assert_eq!(ask(&bed, port).0, "14 0 1 0, 4c0 4c0, others 4c0", "{way}");
+    }
+}
+
 #[test]
 fn streams_of_the_c_library_read_and_write_a_connection_on_0_and_1() {
     let Some(bed) = Bed::if_root(true) else { return };

@@ -17,7 +17,7 @@ const FLAGS: [&str; 5] = [
     "-Wno-deprecated-declarations",
 ];
 
-/// Where we differ from the C door's questions, and why.
+/// Where we differ from the C API's questions, and why.
 const SEMANTICS: &[Known] = &[
     ("SO_RCVLOWAT to -1", "the kernel cuts it to half its own largest buffer, we to ours"),
     ("SO_RCVBUF to -1", "a negative size is refused"),

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
 
-/// Runs the command in the server's namespace, until nobody has its standard error any more.
+/// Runs the command in the server's namespace, until nothing has its standard error any more.
 fn run(bed: &Bed, args: &[&str]) -> (Output, String) {
     let output = Command::new("ip")
         .args(["netns", "exec", &bed.server, "timeout", "-s", "KILL", "60", MILLSTREAM])

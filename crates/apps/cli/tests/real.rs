@@ -219,7 +219,7 @@ fn the_kernel_keeps_everything_else_on_the_same_address() {
     bed.in_ns(&bed.client, "ping", &["-c", "3", "-i", "0.2", "-W", "2", SERVER_ADDR]).expect("ping");
     assert_eq!(curl(&bed, &format!("http://{SERVER_ADDR}:2222/")).expect("the kernel's port").len(), 64);
     assert_eq!(curl(&bed, &format!("http://{SERVER_ADDR}/64")).expect("our port"), pattern(64));
-    let closed = curl(&bed, &format!("http://{SERVER_ADDR}:99/")).expect_err("nobody listens");
+    let closed = curl(&bed, &format!("http://{SERVER_ADDR}:99/")).expect_err("nothing listens");
     assert!(closed.contains("refused") || closed.contains("connect to"), "{closed}");
 }
 
@@ -319,7 +319,7 @@ fn without_privilege_the_error_says_how_to_get_it() {
                 "xdp:ms0",
             ],
         )
-        .expect_err("nobody may not");
+        .expect_err("that user may not");
     assert!(said.contains("CAP_") || said.contains("root") || said.contains("Permission denied"), "{said}");
 }
 

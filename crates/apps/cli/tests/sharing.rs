@@ -1,5 +1,5 @@
 //! Goal: many programs of ours on one interface beside the kernel, and many processes on one listening port: each gets
-//! what is its own, whoever comes, goes or is killed.
+//! what is its own, whichever process comes, goes or is killed.
 //!
 //! Needs root for network namespaces; without it every test says that it was skipped. Clients, and servers that must
 //! do what `millstream serve` does not, are this very program, started again inside a namespace.
@@ -98,7 +98,7 @@ fn workers_share_a_port(count: usize, link: &str) {
     even(&open, &lengths);
     assert_eq!(client.ask("again"), open);
 
-    // One is killed: its connections are reset, those of the others go on, and nobody waits longer than for a SYN
+    // One is killed: its connections are reset, those of the others go on, and no thread waits longer than for a SYN
     // that was lost.
     workers.remove(0).kill().expect("SIGKILL");
     let dead = lengths.remove(0);
@@ -182,7 +182,7 @@ fn a_reload_keeps_what_is_open() {
     let mut client = Helper::start(&bed.client, "a_client");
     let open = client.ask("open 50");
     assert_eq!(open, [3000; 50]);
-    // Alone and parked, it answers nobody until it is wanted again.
+    // Alone and parked, it answers nothing until it is wanted again.
     assert_eq!(old.ask("park"), [3000]);
     assert_eq!(client.ask("briefly"), [0]);
     assert_eq!(old.ask("unpark"), [3000]);
@@ -201,7 +201,7 @@ fn a_reload_keeps_what_is_open() {
     assert_eq!(client.ask("again"), [0; 50]);
     assert_eq!(client.ask_timed("short 50").0, [4000; 50]);
     drop(new);
-    // Of the killed nothing is left once somebody comes.
+    // Of the killed nothing is left once a thread comes.
     drop(worker(&bed, "packet:ms0", 1000));
 }
 
@@ -254,7 +254,7 @@ fn servers_and_a_client_and_the_kernel_on_one_interface() {
     assert_eq!(figures["errors"], 0, "{figures}");
     assert!(figures["requests"].as_u64() > Some(100), "{figures}");
 
-    // Whoever has a port has it alone: of ours, and of the kernel's.
+    // A thread that has a port has it alone: of ours, and of the kernel's.
     assert!(serve("80", "1").is_err() && serve("81", "1").is_err() && serve("22", "1").is_err());
     assert_eq!((kernels.ask("80"), kernels.ask("81")), (vec![0], vec![0]));
 
@@ -447,7 +447,7 @@ fn a_server() {
                 listener = Some((shared, std::thread::spawn(move || serve_until_alone(&theirs, length))));
             }
             None if order == "close" => {
-                // The thread sees that nobody else has the listener any more.
+                // The thread sees that nothing else has the listener any more.
                 let (shared, thread) = listener.take().expect("listens");
                 drop(shared);
                 thread.join().expect("ends");

@@ -69,7 +69,7 @@ fn files_of_other_users_stop_no_stack() {
     let Some(bed) = Bed::if_root(true) else { return };
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let traps = Traps::new();
-    assert!(!traps.0.is_empty(), "nobody can put files into /dev/shm");
+    assert!(!traps.0.is_empty(), "nothing can put files into /dev/shm");
     for link in ["xdp:ms0", "packet:ms0", "nic:ms0"] {
         let share: &[&str] = if link == "xdp:ms0" { &[] } else { &["--set", "share=5", "--reuse-port"] };
         let server = serve(&bed, link, share);

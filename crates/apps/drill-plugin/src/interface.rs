@@ -339,7 +339,7 @@ calls! {
                 addr_len: *mut socklen_t) -> ssize_t {
         // SAFETY: C's contract.
         let count = unsafe { receive_into(plug, fd, to, len, flags) }?;
-        // A TCP socket names nobody. SAFETY: C's contract.
+        // A TCP socket names no peer. SAFETY: C's contract.
         unsafe { memory::put_sized(&[], addr.cast(), addr_len) }?;
         Ok(count)
     }

@@ -26,7 +26,7 @@ pub(crate) fn set_errno(number: i32) {
     unsafe { *libc::__errno_location() = number };
 }
 
-/// The kernel's getsockopt, past every door.
+/// The kernel's getsockopt, past every API.
 pub(crate) fn getsockopt(fd: i32, level: i32, name: i32, value: usize, len: usize) -> i32 {
     // SAFETY: the caller's arguments go to the kernel as they are; it checks the addresses that they hold.
     unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) as i32 }

@@ -1,5 +1,5 @@
 //! Memory behind the tool's pointers. Every function here trusts C's contract for its pointer: it is NULL, or as
-//! much memory lies there as the length beside it says, of the type that the call's manual page names, and nobody
+//! much memory lies there as the length beside it says, of the type that the call's manual page names, and nothing
 //! else writes to it meanwhile. NULL is checked.
 
 use libc::{c_void, iovec, msghdr, socklen_t};

@@ -192,7 +192,7 @@ impl Plug {
             .unwrap_or_else(|e| Answer { result: Err(e.raw()), got: Got::Nothing })
     }
 
-    /// Lets `call` use the door as this thread may.
+    /// Lets `call` use the API as this thread may.
     pub(crate) fn inside<R>(&self, call: impl FnOnce(&dyn Sockets) -> R) -> Result<R, Errno> {
         let world = self.world()?;
         if self.is_script() {

@@ -1,5 +1,5 @@
 //! Goal: the library does for the original tool what its interface promises: calls, packets and one virtual clock for
-//! two threads of somebody else; and nothing that the tool hands over, or forgets, does any harm.
+//! two threads of another library; and nothing that the tool hands over, or forgets, does any harm.
 
 mod common;
 
@@ -58,7 +58,7 @@ fn timers_fire_in_virtual_time_and_packets_keep_their_date() {
     assert!(tool.now() - begun >= dates[6], "time went on with them");
     assert!(machine.elapsed() < Duration::from_secs(5), "on the machine's clock it took no time");
 
-    // Whoever sleeps first and looks then finds out when it really left.
+    // The program that sleeps first and looks then finds out when it really left.
     assert_eq!(tool.inject(&segment(40_000, PORT, 1, next + 1, ACK, &[], &[])), 0);
     let begun = tool.now();
     assert_eq!(tool.write(fd, b"y"), 1);
@@ -261,7 +261,7 @@ fn what_the_tool_closed_behind_our_back_is_gone() {
     assert_eq!(tool.write(fd, b"x"), 1);
     // At its end the tool closes what is left in the kernel, resets each connection, and frees the plug-in.
     for number in [fd, listener] {
-        // SAFETY: descriptors that nobody else uses.
+        // SAFETY: descriptors that nothing else uses.
         assert_eq!(unsafe { libc::close(number) }, 0);
     }
     assert_eq!(tool.inject(&segment(40_000, PORT, 1, next, RST | ACK, &[], &[])), 0);
@@ -347,7 +347,7 @@ fn null_where_the_tool_could_pass_it() {
         fails((tool.ifc.recv)(user, fd, null_mut(), 4, 0) as i64, libc::EFAULT);
         assert_eq!((tool.ifc.recv)(user, fd, null_mut(), 3, libc::MSG_TRUNC), 3, "thrown away");
         assert_eq!(tool.read(fd, 9), Ok(b"r".to_vec()));
-        // An address that nobody wants.
+        // An address that no call asked for.
         fails((tool.ifc.accept)(user, listener, null_mut(), null_mut()).into(), libc::EINTR);
     }
     tool.free();

@@ -22,7 +22,7 @@ thread_local! {
     static KEPT: Kept = const { Kept(Cell::new(None)) };
 }
 
-/// The number of a parent's bell may be somebody else's in this process.
+/// The number of a parent's bell may be another's in this process.
 fn forget_if_parents(kept: Option<(u32, Sleeper)>) -> Option<Sleeper> {
     let (of, bell) = kept?;
     if of == forks() {

@@ -1,5 +1,5 @@
 //! Between the program and us: errors become -1 and `errno`, no panic gets out, and what our own stack calls is told
-//! apart from what the program calls. A call of the kernel's or of the C door's that failed is `Ok(-1)`, with `errno`
+//! apart from what the program calls. A call of the kernel's or of the C API's that failed is `Ok(-1)`, with `errno`
 //! set.
 
 use crate::{report, signals};
@@ -99,6 +99,6 @@ pub(crate) fn say(text: &str) {
         return;
     }
     let line = format!("millstream: {text}\n");
-    // SAFETY: the line is there for as long as the call takes. If it cannot be told, nobody can be told so.
+    // SAFETY: the line is there for as long as the call takes. If it cannot be told, no caller can be told so.
     let _ = unsafe { crate::hooks::real::write(2, line.as_ptr().cast::<c_void>(), line.len()) };
 }

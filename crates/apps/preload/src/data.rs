@@ -1,4 +1,4 @@
-//! Bytes. On a connection the C door's functions do the work, which answer as Linux does; everything else that is ours
+//! Bytes. On a connection the C API's functions do the work, which answer as Linux does; everything else that is ours
 //! is a socket of the kernel's, which knows what to say.
 
 use crate::boundary::{Outcome, Refused, errno, outside, set_errno};
@@ -12,7 +12,7 @@ use libc::{
     c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
 };
 
-/// Calls the C door on a connection, the kernel on everything else.
+/// Calls the C API on a connection, the kernel on everything else.
 macro_rules! stream_or_kernel {
     ($held:ident, $stream:expr, $kernel:expr) => {
         answered(match $held.kind() {

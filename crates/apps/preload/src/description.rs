@@ -97,7 +97,7 @@ pub(crate) struct Description {
 /// How often it is tried to get at them.
 const PATIENCE: u32 = 1_000;
 
-/// Those that nobody uses.
+/// Those that nothing uses.
 static FREE: Mutex<Vec<&'static Description>> = Mutex::new(Vec::new());
 /// One above the highest number that was ever ours.
 static END: AtomicUsize = AtomicUsize::new(0);
@@ -112,7 +112,7 @@ pub(crate) fn note_number(fd: c_int) {
     END.fetch_max((fd as usize + 1).min(NUMBERS), Ordering::Relaxed);
 }
 
-/// Those that nobody uses. `None` if they cannot be had for long: a handler of a signal has interrupted who has them,
+/// Those that nothing uses. `None` if they cannot be had for long: a handler of a signal has interrupted who has them,
 /// and does without.
 pub(crate) fn free() -> Option<MutexGuard<'static, Vec<&'static Description>>> {
     for _ in 0..PATIENCE {
@@ -221,8 +221,8 @@ impl Description {
         self.pending.store(on, Ordering::SeqCst);
     }
 
-    /// Threads that wait for the kernel's part of this set. Whoever puts something of ours into it looks here
-    /// afterwards; whoever falls asleep looks there afterwards.
+    /// Threads that wait for the kernel's part of this set. A thread that puts something of ours into it looks here
+    /// afterwards; a thread that falls asleep looks there afterwards.
     pub(crate) fn sleepers(&self) -> u32 {
         self.sleepers.load(Ordering::SeqCst)
     }
@@ -232,7 +232,7 @@ impl Description {
     }
 
     pub(crate) fn wakes_up(&self) {
-        // A child that a handler has made counts nobody who slept in its parent, itself included.
+        // A child that a handler has made counts no thread that slept in its parent, itself included.
         let _ = self.sleepers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |all| all.checked_sub(1));
     }
 

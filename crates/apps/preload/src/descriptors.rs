@@ -30,7 +30,7 @@ static NO_OWN_TABLE: Once = Once::new();
 /// # Safety
 /// C's contract of close(2).
 pub(crate) unsafe fn close(held: &Held, fd: c_int) -> Outcome<c_int> {
-    // The slot first: the number may be somebody else's as soon as the kernel has it back.
+    // The slot first: the number may be another's as soon as the kernel has it back.
     table::remove(fd);
     let _ = held;
     // SAFETY: numbers alone.

@@ -34,7 +34,7 @@ pub(crate) fn is_fastened(port: u16) -> Option<bool> {
     let fd = threads::hidden(fd);
     let found = [libc::AF_INET, libc::AF_INET6].map(|family| ask(fd, family as u8, port));
     table::remove_hidden(fd);
-    // SAFETY: a descriptor of ours that nobody knows.
+    // SAFETY: a descriptor of ours that nothing else uses.
     unsafe { real::close(fd) };
     let [v4, v6] = found;
     Some(v4? || v6?)

@@ -53,7 +53,7 @@ pub(crate) fn drain() {
     }
     let until = stack.hosted.time() + PATIENCE;
     while (pump::owes() || relay::owes() || stack.hosted.has_unsent()) && stack.hosted.time() < until {
-        // Nobody is left to be told of an error of the port.
+        // Nothing is left to be told of an error of the port.
         let _ = stack.hosted.poll(&mut [], Some(LOOK));
     }
     report::ends(stack);

@@ -34,8 +34,8 @@ pub(crate) struct Watch {
     fd: c_int,
     events: u32,
     data: u64,
-    /// Of a listener that is to be told of once: the word in place of the program's, which nobody else has. Either side
-    /// has an event of it, and only the first counts.
+    /// Of a listener that is to be told of once: the word in place of the program's, which nothing else has. Either
+    /// side has an event of it, and only the first counts.
     shot: Option<u64>,
     /// The one event was told.
     fired: bool,
@@ -244,8 +244,8 @@ fn set_of(epfd: c_int, fd: c_int) -> Result<Held, Refused> {
     Ok(held)
 }
 
-/// The stack's set beside the kernel's. When it is made, whoever waits for the kernel's alone is rung, and the sets
-/// that this one is in have it.
+/// The stack's set beside the kernel's. When it is made, a thread that waits for the kernel's alone is rung, and the
+/// sets that this one is in have it.
 fn below(stack: &Stack, set: &Held, epfd: c_int) -> Result<c_int, Refused> {
     let made = {
         let _one = set.more();
@@ -303,7 +303,7 @@ fn catch_up(set: &Held) -> Outcome<()> {
     Ok(())
 }
 
-/// The stack's descriptor of a set, for whoever waits for it; `None` if there is nothing of ours in it.
+/// The stack's descriptor of a set, for a thread that waits for it; `None` if there is nothing of ours in it.
 pub(crate) fn waited_for(set: &Held) -> Outcome<Option<c_int>> {
     if set.is_pending() {
         catch_up(set).inspect_err(|_| set.set_pending(true))?;

@@ -114,13 +114,13 @@ extern "C" fn in_child() {
                 continue;
             }
             table::remove_hidden(fd);
-            // SAFETY: the parent's stack's, of which this process has a copy that nobody knows.
+            // SAFETY: the parent's stack's, of which this process has a copy that nothing else uses.
             unsafe { real::close(fd) };
         }
         sockets::forked();
         for held in ours.into_iter().filter_map(table::ours) {
             match held.kind() {
-                // Nobody relays it: the kernel says that it is not connected.
+                // Nothing relays it: the kernel says that it is not connected.
                 Kind::Stream if inside => held.set_kind(Kind::Relayed),
                 Kind::Stream => held.set_kind(Kind::Inherited),
                 Kind::Epoll if held.below() != NONE => held.set_pending(true),

@@ -221,7 +221,7 @@ on_descriptors! {
     readv(fd: c_int, to: *const iovec, count: c_int) -> ssize_t => data::readv;
     "as on Linux; there is no urgent data (EINVAL)."
     recv(fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t => data::recv;
-    "as recv; names nobody."
+    "as recv; names no peer."
     recvfrom(
         fd: c_int, to: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr, addr_len: *mut socklen_t
     ) -> ssize_t => data::recvfrom;
@@ -408,10 +408,13 @@ others! {
     setreuid(own: uid_t, effective: uid_t) -> c_int => privileges::setreuid;
     "as setuid."
     setresuid(own: uid_t, effective: uid_t, saved: uid_t) -> c_int => privileges::setresuid;
+    "the stack is opened before, where its link takes what is given up, and what listens does so there; then the \
+     kernel's. The stack's threads have what is left."
+    capset(header: *mut c_void, data: *const c_void) -> c_int => privileges::capset;
     "what listens does so on the stack before."
     chroot(path: *const c_char) -> c_int => privileges::chroot;
-    "socket calls, execve, execveat and fork go the way of the functions of their names; io_uring_setup is ENOSYS with \
-     one line of warning."
+    "socket calls, capset, execve, execveat and fork go the way of the functions of their names; io_uring_setup is \
+     ENOSYS with one line of warning."
     syscall(
         number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long
     ) -> c_long => threads::syscall;
@@ -548,7 +551,7 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// A handler's result where an answer of the kernel's or of the C door's is all.
+/// A handler's result where an answer of the kernel's or of the C API's is all.
 pub(crate) fn answered<T>(answer: T) -> Outcome<T> {
     Ok(answer)
 }

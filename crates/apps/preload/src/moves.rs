@@ -1,9 +1,9 @@
 //! Bytes between two descriptors: sendfile and splice with a connection at one end.
 //!
 //! The kernel's socket under a connection is one that was never connected. So the kernel itself looks at the arguments
-//! and waits for the pipe: when it says at last that nobody is connected (ENOTCONN), everything else is right. What
+//! and waits for the pipe: when it says at last that nothing is connected (ENOTCONN), everything else is right. What
 //! cannot be taken at once must not be lost, so bytes pass through a pipe of the thread's own, the tray, in which
-//! nobody else reads and writes: a copy of them goes there, and only what was taken is taken away.
+//! no other thread reads and writes: a copy of them goes there, and only what was taken is taken away.
 
 use crate::bell;
 use crate::boundary::{Outcome, Refused, door, errno, inside, is_inside, outside, set_errno};
@@ -20,7 +20,7 @@ use std::ptr::null_mut;
 
 /// Bytes of a file that sendfile has in hand at a time.
 const PIECE: usize = 256 << 10;
-/// Bytes that a pipe takes at a time, if it is empty and nobody has made it smaller.
+/// Bytes that a pipe takes at a time, if it is empty and nothing has made it smaller.
 const TRAY: usize = 64 << 10;
 
 thread_local! {
@@ -215,7 +215,7 @@ fn into_pipe(held: &Held, to: c_int, len: size_t, kernels: &dyn Fn() -> ssize_t)
                     }
                 }
                 Err(_) if all > 0 => break,
-                // Somebody else was faster.
+                // Another thread was faster.
                 Err(_) if errno() == libc::EAGAIN => {
                     if let Err(said) = is_right() {
                         return Ok(said);
@@ -269,7 +269,7 @@ fn take_away(from: c_int, octets: &mut [u8]) {
         match unsafe { real::read(from, rest.as_mut_ptr().cast::<c_void>(), rest.len()) } {
             got if got > 0 => gone += got as usize,
             _ if errno() == libc::EINTR => {}
-            // Somebody else reads the same pipe: then nobody can say whose the bytes were.
+            // Another thread reads the same pipe: then nothing can say whose the bytes were.
             _ => break,
         }
     }
@@ -344,7 +344,7 @@ impl Drop for Tray {
         inside(|| {
             for fd in [self.read, self.write] {
                 table::remove_hidden(fd);
-                // SAFETY: numbers that nobody else knows.
+                // SAFETY: numbers that no other thread knows.
                 unsafe { real::close(fd) };
             }
         });

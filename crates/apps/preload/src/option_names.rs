@@ -1,4 +1,4 @@
-//! Names of socket options, for people: a number and a level tell nobody anything.
+//! Names of socket options, for people: a number and a level explain nothing.
 
 use libc::c_int;
 

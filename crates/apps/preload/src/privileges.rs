@@ -3,13 +3,16 @@
 //! of a stack (`sock::give_up_root`). Not so helpers: a copy of a process that had sockets, which itself listens
 //! nowhere, gives up everything.
 //!
+//! A program that drops capabilities by itself (capset) keeps none against its will: the stack is opened before.
+//!
 //! Some of what a stack opens lies outside a changed root directory, which is the second reason to listen at once.
 
-use crate::boundary::inside;
+use crate::boundary::{inside, is_inside};
 use crate::description::Kind;
 use crate::hooks::real;
-use crate::{report, sockets, stack, table};
-use libc::{c_char, c_int, uid_t};
+use crate::{report, sockets, stack, table, threads};
+use capi::memory::is_nowhere;
+use libc::{c_char, c_int, c_void, uid_t};
 
 /// A user that a call leaves as it is.
 const SAME: uid_t = uid_t::MAX;
@@ -30,6 +33,11 @@ fn listen_now() -> bool {
         }
         any
     })
+}
+
+/// Returns true if a socket of the process listens that may be on the stack.
+fn any_listens() -> bool {
+    inside(|| table::all().0.into_iter().filter_map(table::ours).any(|held| held.kind() == Kind::Listener))
 }
 
 /// Changes the effective user to `user`.
@@ -68,6 +76,48 @@ pub(crate) unsafe fn setreuid(own: uid_t, effective: uid_t) -> c_int {
 pub(crate) unsafe fn setresuid(own: uid_t, effective: uid_t, saved: uid_t) -> c_int {
     // SAFETY: numbers alone.
     change(effective, || unsafe { real::setresuid(own, effective, saved) })
+}
+
+/// Versions of capset(2)'s head whose sets have one word and two.
+const ONE_WORD: u32 = 0x1998_0330;
+const TWO_WORDS: [u32; 2] = [0x2007_1026, 0x2008_0522];
+
+/// Returns the sets that capset(2) is asked for. `None` where the kernel refuses the call by its arguments alone.
+///
+/// # Safety
+/// C's contract of capset(2).
+unsafe fn asked(header: *const c_void, data: *const c_void) -> Option<threads::Sets> {
+    if is_nowhere(header) || is_nowhere(data) {
+        return None;
+    }
+    // SAFETY: a head that begins with a version; and as many sets as the version has words.
+    unsafe {
+        match header.cast::<u32>().read_unaligned() {
+            ONE_WORD => Some([data.cast::<[u32; 3]>().read_unaligned(), [0; 3]]),
+            version if TWO_WORDS.contains(&version) => Some(data.cast::<threads::Sets>().read_unaligned()),
+            _ => None,
+        }
+    }
+}
+
+/// # Safety
+/// C's contract of capset(2).
+pub(crate) unsafe fn capset(header: *mut c_void, data: *const c_void) -> c_int {
+    if !is_inside()
+        && let Some(settings) = stack::settings()
+        // SAFETY: the caller's arguments.
+        && let Some(left) = unsafe { asked(header, data) }
+        && sock::loses_link(&settings.link, u64::from(left[1][0]) << 32 | u64::from(left[0][0]))
+        && (any_listens() || !stack::is_copy())
+    {
+        report::open();
+        stack::open_before_loss(left);
+        if stack::opened().is_some() {
+            listen_now();
+        }
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { real::capset(header, data) }
 }
 
 /// # Safety

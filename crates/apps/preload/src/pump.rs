@@ -240,8 +240,8 @@ impl Pump {
         }
         if self.outwards.ended && self.outwards.is_empty() && !self.outwards.told {
             self.outwards.told = true;
-            // A child that closed its socket leaves the connection to whoever else has it; one that ended it, ends it.
-            // The connection may be over by now.
+            // A child that closed its socket leaves the connection to any other process that has it; one that ended it,
+            // ends it. The connection may be over by now.
             let _ = stack.hosted.shutdown(self.held.below(), Shutdown::Write);
             self.own = None;
         }

@@ -39,7 +39,7 @@ enum Wish {
     GetOption = 4,
 }
 
-/// Bytes of a wish (which, and of what), and of the names that answer it: our end and the peer's.
+/// Bytes of a request (which, and of what), and of the names that answer it: our end and the peer's.
 const WISH: usize = 16;
 const NAME: usize = 28;
 
@@ -139,7 +139,7 @@ pub(crate) fn settle(held: &Held) -> Result<(), Refused> {
     if held.kind() != Kind::Inherited {
         return Ok(());
     }
-    // Whoever outlives the stack under its connection has lost it.
+    // A thread that outlives the stack under its connection has lost it.
     let gone = Refused(libc::ECONNRESET);
     if !ask(&wish(Wish::Take, held)) {
         return Err(gone);
@@ -318,7 +318,7 @@ pub(crate) struct Quiet {
     _new: MutexGuard<'static, New>,
 }
 
-/// Nobody tells the thread anything meanwhile. `None` if somebody does, and that is not to be waited for.
+/// Nothing tells the thread anything meanwhile. `None` if a thread does, and that is not to be waited for.
 pub(crate) fn quiet(wait: bool) -> Option<Quiet> {
     let new = if wait { Some(new()) } else { NEW.try_lock().ok() };
     new.map(|new| Quiet { _new: new })

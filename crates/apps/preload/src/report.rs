@@ -107,7 +107,7 @@ pub(crate) fn is_new(text: &str) -> bool {
         said.push(text.to_owned());
     }
     drop(said);
-    // Whoever wrote first says it.
+    // A thread that wrote first says it.
     let Some(()) = write("said", text) else { return true };
     let (Some(fd), line) = (open(), format!("\t{text}")) else { return true };
     let mut all = vec![0; FILE_MAX];

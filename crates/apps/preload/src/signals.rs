@@ -2,7 +2,7 @@
 //! may use connections, fork, or jump out of it for ever. A handler that the program installs is ours for the kernel;
 //! while the thread is inside, it puts the signal back, blocked until the thread leaves or falls asleep, when the
 //! kernel delivers it with all that it knows of it. What a thread does to itself (SIGSEGV and its like) waits for
-//! nobody.
+//! nothing.
 
 use crate::boundary::is_inside;
 use crate::hooks::real;

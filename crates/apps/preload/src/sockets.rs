@@ -185,7 +185,7 @@ pub(crate) unsafe fn listen(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c
     let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
     held.set_nonblocking(flags & libc::O_NONBLOCK != 0);
     held.set_flags(flags & KEPT);
-    // Whoever waits here waits for the link, too; the kernel's socket must not hold anybody up.
+    // A thread that waits here waits for the link, too; the kernel's socket must not hold other threads up.
     // SAFETY: numbers alone.
     unsafe { real::fcntl(fd, libc::F_SETFL, (flags | libc::O_NONBLOCK).into()) };
     held.set_kind(Kind::Listener);
@@ -203,7 +203,7 @@ fn backlog_of(backlog: c_int) -> u32 {
     u32::try_from(backlog).unwrap_or(u32::MAX)
 }
 
-/// Where the program has bound its socket, of which this was kept.
+/// Returns the address to which the program has bound its socket.
 fn programs_name(fd: c_int, more: &More) -> Option<SocketAddr> {
     match more.names.as_ref().map(|(own, _)| address::read(own)) {
         Some(Ok(Named::At(own))) => Some(own.into()),
@@ -285,7 +285,7 @@ pub(crate) fn forked() {
     MODEL.store(NONE, Ordering::Release);
     let kept = SPARE.swap(NONE, Ordering::AcqRel);
     if kept != NONE {
-        // SAFETY: a descriptor of ours that nobody knows.
+        // SAFETY: a descriptor of ours that nothing else uses.
         unsafe { real::close(kept) };
     }
 }
@@ -314,7 +314,7 @@ fn spare() -> Result<c_int, Refused> {
         if (model as u64) < limit::soft() {
             return Ok(model);
         }
-        // SAFETY: a descriptor of ours that nobody knows.
+        // SAFETY: a descriptor of ours that nothing else uses.
         unsafe { real::close(model) };
     } else if known == NONE {
         MODEL.store(model, Ordering::Release);
@@ -325,7 +325,7 @@ fn spare() -> Result<c_int, Refused> {
 fn keep_spare(fd: c_int) {
     let before = SPARE.swap(fd, Ordering::AcqRel);
     if before != NONE {
-        // SAFETY: a descriptor of ours that nobody knows.
+        // SAFETY: a descriptor of ours that nothing else uses.
         unsafe { real::close(before) };
     }
 }
@@ -470,7 +470,7 @@ unsafe fn finish_accept(
         unsafe { real::fcntl(fd, libc::F_SETFD, 0) };
     }
     if !number(fd, connection) {
-        // SAFETY: a descriptor that nobody knows.
+        // SAFETY: a descriptor that nothing else uses.
         unsafe { real::close(fd) };
         return Err(Refused(libc::EMFILE));
     }
@@ -522,7 +522,8 @@ pub(crate) unsafe fn connect(
         let stack = stack::open()?;
         let below = begin(stack, held, fd)?;
         if own {
-            // Whoever accepts is another thread of this process. It may look at this end before connect has returned.
+            // A thread that accepts is another thread of this process. It may look at this end before connect has
+            // returned.
             becomes_stream(held, fd, below)?;
             // SAFETY: the caller's arguments.
             return answered(unsafe { c::ms_connect(stack.context(), below, addr, len) });

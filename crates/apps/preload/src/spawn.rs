@@ -222,7 +222,7 @@ fn lend(fd: c_int) -> Option<Lent> {
 
 /// The number stands for what it did before; if the child was made, what its end is relayed by.
 fn take_back(lent: Lent, made: bool) -> Option<Pump> {
-    // SAFETY: numbers alone, of descriptors that nobody else knows but the first.
+    // SAFETY: numbers alone, of descriptors that no other thread knows but the first.
     unsafe {
         real::dup3(lent.usual, lent.fd, lent.cloexec);
         real::close(lent.usual);

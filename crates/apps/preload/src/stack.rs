@@ -34,6 +34,8 @@ static LAUNCH: OnceLock<Vec<CString>> = OnceLock::new();
 static STACK: AtomicPtr<Stack> = AtomicPtr::new(null_mut());
 /// The process that read the settings.
 static READER: AtomicU32 = AtomicU32::new(0);
+/// The reason why it could not be opened before capabilities were dropped.
+static TOO_EARLY: OnceLock<String> = OnceLock::new();
 /// Lock of the thread that opens it.
 static OPENING: Mutex<()> = Mutex::new(());
 
@@ -111,7 +113,7 @@ impl Stack {
         self.hosted.tcp_counters()
     }
 
-    /// The process ends: nobody looks at it any more.
+    /// The process ends: nothing looks at it any more.
     pub(crate) fn hide(&self) {
         self.control.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
@@ -122,7 +124,7 @@ impl Stack {
     }
 }
 
-/// Nobody opens one meanwhile. `None` if somebody does, and that is not to be waited for.
+/// Nothing opens one meanwhile. `None` if a thread does, and that is not to be waited for.
 pub(crate) fn opening(wait: bool) -> Option<MutexGuard<'static, ()>> {
     if wait { Some(OPENING.lock().unwrap_or_else(PoisonError::into_inner)) } else { OPENING.try_lock().ok() }
 }
@@ -156,6 +158,8 @@ fn open_alone() -> Result<&'static Stack, Refused> {
     fork::watch();
     end::watch();
     let stack = inside(|| limit::beyond(|| make_aside(settings))).map_err(|why| {
+        // What went wrong while the process was permitted more is the cause.
+        let why = TOO_EARLY.get().cloned().unwrap_or(why);
         say(&why);
         if limit::is_reached() {
             // The next call that needs it tries again.
@@ -164,17 +168,60 @@ fn open_alone() -> Result<&'static Stack, Refused> {
         inside(|| report::fell_back("sockets of a process are refused (ENETDOWN)", &why));
         Refused(libc::ENETDOWN)
     })?;
+    keep(stack);
+    opened().ok_or(Refused(libc::ENETDOWN))
+}
+
+fn keep(stack: Stack) {
     STACK.store(Box::into_raw(Box::new(stack)), Ordering::Release);
     inside(report::opened);
-    opened().ok_or(Refused(libc::ENETDOWN))
+}
+
+/// Opens the stack, if it is not open yet, before the calling thread gives up capabilities that this takes. They need
+/// not be effective. The stack's threads have what is `left`. A process may never use the stack, so a failure is told
+/// when it does.
+pub(crate) fn open_before_loss(left: threads::Sets) {
+    if opened().is_some() {
+        return;
+    }
+    threads::undisturbed(|| {
+        let _one = opening(true);
+        let Some(settings) = settings().filter(|_| opened().is_none()) else { return };
+        fork::watch();
+        end::watch();
+        match inside(|| limit::beyond(|| make_permitted(settings, left))) {
+            Ok(stack) => keep(stack),
+            // The first failure is told.
+            Err(why) => drop(TOO_EARLY.set(why)),
+        }
+    });
+}
+
+/// Makes the stack on a thread of its own that uses all it is permitted: the program's threads do not.
+fn make_permitted(settings: &Settings, left: threads::Sets) -> Result<Stack, String> {
+    let permitted = || {
+        sock::use_all_permitted()
+            .map_err(|e| format!("cannot use the capabilities to open the link: {e}"))?;
+        threads::make_threads_with(left);
+        make(settings)
+    };
+    std::thread::scope(|scope| match opener().spawn_scoped(scope, permitted) {
+        Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        Err(e) => {
+            Err(format!("no thread to open the link, before capabilities are dropped that this takes: {e}"))
+        }
+    })
+}
+
+fn opener() -> std::thread::Builder {
+    std::thread::Builder::new().name("millstream-open".into()).stack_size(OPENING_STACK)
 }
 
 /// Makes the stack on a thread of its own: a program's thread may have 16 KiB of memory for its calls
 /// (PTHREAD_STACK_MIN), and a stack that is being made takes more. Credentials and namespaces are the caller's.
 fn make_aside(settings: &Settings) -> Result<Stack, String> {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("millstream-open".into()).stack_size(OPENING_STACK);
-        match thread.spawn_scoped(scope, || make(settings)) {
+        match opener().spawn_scoped(scope, || make(settings)) {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             // The program may have no more threads (RLIMIT_NPROC): then as far as the caller's memory goes.
             Err(_) => make(settings),
@@ -189,7 +236,7 @@ fn make(settings: &Settings) -> Result<Stack, String> {
     let control =
         control.inspect_err(|e| say(&format!("millstream ss does not show this process: {e}"))).ok();
     let context = Context::of(opened.stacks[0].clone(), opened.tree.clone());
-    // Whoever serves metrics does as long as the process lives.
+    // A thread that serves metrics does as long as the process lives.
     std::mem::forget(opened.metrics);
     Ok(Stack { hosted, context, control: Mutex::new(control) })
 }
@@ -197,7 +244,7 @@ fn make(settings: &Settings) -> Result<Stack, String> {
 /// Closes a descriptor of the stack's.
 pub(crate) fn close(below: c_int) {
     if let Some(stack) = opened() {
-        // SO_LINGER may have waited in vain; the kernel's close says so to nobody either.
+        // SO_LINGER may have waited in vain; the kernel's close does not say so either.
         let _ = stack.hosted.close(below);
     }
 }

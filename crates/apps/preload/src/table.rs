@@ -2,7 +2,7 @@
 //! takes no lock.
 //!
 //! Descriptions are never unmapped, only used again, so that a look-up which is overtaken by a close finds memory of
-//! the same kind: it takes a description only if somebody still uses it, and looks whether the slot still says so.
+//! the same kind: it takes a description only if a thread still uses it, and looks whether the slot still says so.
 
 use crate::description::Description;
 use crate::hooks::real;

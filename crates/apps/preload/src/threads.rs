@@ -8,6 +8,7 @@ use crate::table;
 pub(crate) use capi::host::undisturbed;
 use capi::memory::is_nowhere;
 use libc::{c_char, c_int, c_long, c_uint, c_void, pthread_attr_t, pthread_t, sigset_t};
+use std::cell::Cell;
 use std::ptr::null;
 use std::sync::Once;
 
@@ -30,7 +31,7 @@ pub(crate) fn hidden(fd: c_int) -> c_int {
         real::fcntl(fd, command, (end - HIGH).max(end / 2).into())
     };
     let kept = if high >= 0 {
-        // SAFETY: nobody knows it.
+        // SAFETY: no other thread uses it.
         unsafe { real::close(fd) };
         high
     } else {
@@ -59,16 +60,36 @@ pub(crate) unsafe fn open64(path: *const c_char, flags: c_int, mode: c_uint) -> 
     hidden_if_inside(|| unsafe { real::open64(path, flags, mode) })
 }
 
+/// Sets of capabilities, as capset(2) has them: of each half the effective, permitted and inheritable ones.
+pub(crate) type Sets = [[u32; 3]; 2];
+
 /// A thread of the stack's.
 struct Ours {
     start: Start,
     arg: *mut c_void,
+    sets: Option<Sets>,
+}
+
+thread_local! {
+    /// Capabilities of the threads that this one makes for the stack, if not its own.
+    static SETS: Cell<Option<Sets>> = const { Cell::new(None) };
+}
+
+/// From now on the threads that the calling one makes for the stack, and those that they make, begin with these sets.
+pub(crate) fn make_threads_with(sets: Sets) {
+    SETS.set(Some(sets));
 }
 
 extern "C" fn begin(ours: *mut c_void) -> *mut c_void {
     // SAFETY: what `pthread_create` below has made, once.
-    let Ours { start, arg } = *unsafe { Box::from_raw(ours.cast::<Ours>()) };
+    let Ours { start, arg, sets } = *unsafe { Box::from_raw(ours.cast::<Ours>()) };
     stay_inside();
+    if let Some(sets) = sets {
+        make_threads_with(sets);
+        // Where the kernel refuses this, it refuses the program's own call alike, and all threads keep what they have:
+        // the C library ends a process whose threads differ in whether they may call setgroups or setuid.
+        let _ = sock::set_capabilities(sets);
+    }
     start(arg)
 }
 
@@ -84,7 +105,7 @@ pub(crate) unsafe fn pthread_create(
         // SAFETY: the caller's arguments.
         return unsafe { real::pthread_create(thread, attributes, start, arg) };
     }
-    let ours = Box::into_raw(Box::new(Ours { start, arg })).cast::<c_void>();
+    let ours = Box::into_raw(Box::new(Ours { start, arg, sets: SETS.get() })).cast::<c_void>();
     // SAFETY: the caller's arguments, and what `begin` takes.
     let failed = undisturbed(|| unsafe { real::pthread_create(thread, attributes, begin, ours) });
     if failed != 0 {
@@ -163,6 +184,7 @@ pub(crate) unsafe fn syscall(
             libc::SYS_epoll_ctl => hooks::epoll_ctl(fd, int(b), int(c), d as _).into(),
             libc::SYS_epoll_wait => hooks::epoll_wait(fd, b as _, int(c), int(d)).into(),
             libc::SYS_epoll_pwait => hooks::epoll_pwait(fd, b as _, int(c), int(d), e as _).into(),
+            libc::SYS_capset => hooks::capset(a as _, b as _).into(),
             libc::SYS_execve => hooks::execve(a as _, b as _, c as _).into(),
             libc::SYS_execveat => hooks::execveat(fd, b as _, c as _, d as _, int(e)).into(),
             // The C library's function knows who wants to hear of a fork.

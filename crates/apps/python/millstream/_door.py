@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ._stack import Stack
 
 IN, OUT = select.EPOLLIN, select.EPOLLOUT
-#: Reported though nobody asked.
+#: Reported though nothing asked.
 BAD = select.EPOLLERR | select.EPOLLHUP
 #: Events of one turn: other callbacks of the loop get their turn, too.
 _EVENTS = 256

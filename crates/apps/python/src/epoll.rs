@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A closed set.
 const CLOSED: Fd = -1;
-/// Most events of one poll, where nobody says another number.
+/// Most events of one poll, where nothing says another number.
 const EVENTS: usize = 1_024;
 /// EPOLLIN, EPOLLOUT and EPOLLPRI, as `select.epoll` begins; there is no urgent data.
 const ANYTHING: u32 = 0x001 | 0x002 | 0x004;
@@ -204,7 +204,7 @@ impl Epoll {
 
 impl Drop for Epoll {
     fn drop(&mut self) {
-        // Nobody is there to hear of an error.
+        // No caller is left to hear of an error.
         let _ = self.end();
     }
 }

@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 
 thread_local! {
     /// The thread's bell, kept from one call to the next, and how often the process had been forked when it was made:
-    /// in a child it is still the parent's, and its number may be somebody else's.
+    /// in a child it is still the parent's, and its number may be another's.
     static BELL: Cell<Option<(u32, Sleeper)>> = const { Cell::new(None) };
 }
 

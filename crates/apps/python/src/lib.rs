@@ -2,8 +2,8 @@
 //! sleeps where a signal ends it). The package around it, in `millstream/`, has what is easier said in Python;
 //! docs/PYTHON.md is the guide.
 //!
-//! Every call that may touch the stack lets go of Python's lock first. The stack's own lock is never held by whoever
-//! waits for Python's.
+//! Every call that may touch the stack lets go of Python's lock first. The stack's own lock is never held by the
+//! program that waits for Python's.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 /// How often this process has been forked from another.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// A thread that waits shows itself to Python this often: a signal that comes between two sleeps wakes nobody.
+/// A thread that waits shows itself to Python this often: a signal that comes between two sleeps wakes no thread.
 const SLICE: Duration = Duration::from_secs(1);
 
 /// Time between two looks whether everything is sent.
@@ -86,7 +86,8 @@ impl Live {
         Ok(sent)
     }
 
-    /// Closes the link. A thread of the stack's own may sleep with it: whoever waits takes it from that thread.
+    /// Closes the link. A thread of the stack's own may sleep with it: the program that waits takes it from that
+    /// thread.
     fn release(self) {
         let Live { hosted, tree, metrics, control, .. } = self;
         drop((tree, metrics));

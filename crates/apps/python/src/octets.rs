@@ -28,7 +28,8 @@ pub(crate) fn with_room<R>(len: usize, call: impl FnOnce(&mut [u8]) -> R) -> R {
     result
 }
 
-/// Bytes of a call that receives `len`: whoever waits for all of them gets so many, others no more than fit at once.
+/// Bytes of a call that receives `len`: the program that waits for all of them gets so many, others no more than fit
+/// at once.
 pub(crate) fn room_for(len: isize, flags: Receive) -> PyResult<usize> {
     let len = usize::try_from(len).map_err(|_| PyValueError::new_err("negative buffersize in recv"))?;
     Ok(if flags.wait_all { len } else { len.min(AT_ONCE) })
@@ -89,7 +90,7 @@ fn part<'py>(view: &Bound<'py, PyAny>, from: usize, to: usize) -> PyResult<Bound
     view.get_item(PySlice::new(view.py(), from.cast_signed(), to.cast_signed(), 1))
 }
 
-/// The bytes from `from` on, [`AT_ONCE`] of them at most, copied where nobody changes them.
+/// The bytes from `from` on, [`AT_ONCE`] of them at most, copied where nothing changes them.
 pub(crate) fn bytes<'py>(view: &Bound<'py, PyAny>, from: usize) -> PyResult<Bound<'py, PyBytes>> {
     let to = view.len()?.min(from + AT_ONCE);
     Ok(part(view, from, to)?.call_method0("tobytes")?.cast_into()?)

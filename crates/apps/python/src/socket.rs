@@ -14,7 +14,7 @@ use sock::{Errno, Family, Fd, Ready, SendFlags, Shutdown, Sockets};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// Offset added to a stack's descriptor before Python sees it: higher than any of the kernel's, so that nobody
+/// Offset added to a stack's descriptor before Python sees it: higher than any of the kernel's, so that nothing
 /// takes one for the other.
 pub(crate) const BASE: i32 = 1 << 30;
 /// A closed socket.
@@ -389,7 +389,7 @@ impl Drop for Socket {
         if fd != CLOSED
             && let Some(live) = self.way.if_live()
         {
-            // It is non-blocking, so this does not wait; nobody is there to hear of an error.
+            // It is non-blocking, so this does not wait; no caller is left to hear of an error.
             let _ = live.hosted.close(fd);
         }
     }

@@ -22,7 +22,7 @@ ONE6, TWO6 = "fd09::1", "fd09::2"
 OURS, KERNELS = "10.77.0.1", "10.77.0.2"
 OURS6, KERNELS6 = "fd77::1", "fd77::2"
 
-#: Whoever starts the tests says so: the network namespace is theirs alone.
+#: The program that starts the tests says so: the network namespace is theirs alone.
 OWN_NETWORK = "MILLSTREAM_TEST_NETWORK" in os.environ
 
 
@@ -82,7 +82,7 @@ def example(name: str, *words: str):
     settings = ("link=tap:mst0", f"address={OURS}/24,{OURS6}/64")
     with device():
         command = (sys.executable, str(program), *settings, *words)
-        # Whoever started the tests may ignore Ctrl-C, as a shell does for what runs in its background; this must not.
+        # The program that started the tests may ignore Ctrl-C, as a shell does for what runs in its background; this must not.
         hears = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=hears) as process:
             try:

@@ -44,7 +44,7 @@ class Loops(unittest.IsolatedAsyncioTestCase):
         self.one, self.two = self.enterContext(pair())
 
     async def asyncTearDown(self) -> None:
-        # Whoever was closed is told so before the loop ends.
+        # The program that was closed is told so before the loop ends.
         await asyncio.sleep(0)
         for stack in (self.one, self.two):
             await self.until(lambda: stack.stats()["sock"]["descriptors"] == 0)
@@ -328,7 +328,7 @@ class Guests(Loops):
             writer.write(b"x" * 1000)
             self.assertEqual(await reader.readexactly(1000), b"x" * 1000)
             await asyncio.sleep(0.05)
-            # What is sent now is acknowledged though nobody comes back to the loop.
+            # What is sent now is acknowledged though no client comes back to the loop.
             other = self.two.create_connection((ONE, 7), timeout=5)
             other.send(b"y" * 1000)
             begin = time.monotonic()
@@ -367,7 +367,7 @@ class Guests(Loops):
             writer.close()
 
     async def test_timers_run_in_a_sleeping_loop(self) -> None:
-        # Nobody has this address: the connect ends when its retries do, which only timers bring about.
+        # No host has this address: the connect ends when its retries do, which only timers bring about.
         self.two.set_sysctl("net.inet.tcp.syn_retries", "1")
         begin = time.monotonic()
         with self.assertRaises(OSError):

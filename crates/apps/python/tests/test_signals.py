@@ -59,7 +59,7 @@ class Signals(unittest.TestCase):
             self.assertEqual(waiting.result(10)[1], client.getsockname())
 
     def test_ctrl_c(self) -> None:
-        # Whoever started the tests may ignore it.
+        # The end that started the tests may ignore it.
         self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         with self.one.create_server((ONE, 0)) as server:
             main = threading.main_thread().ident

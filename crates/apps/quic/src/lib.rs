@@ -16,7 +16,7 @@
 //! * QUIC has no retransmission timeout; its persistent congestion (RFC 9002, section 7.6) is told as the first.
 //! * A round-trip sample contains the peer's delay of acknowledgments (at most 25 ms, unless it says otherwise).
 //! * quinn tells that marks came, not how many: a policy hears that all which that acknowledgment covers was marked.
-//! * quinn paces by the window (five quarters of it a round trip) whatever the policy wishes; the wish is in
+//! * quinn paces by the window (five quarters of it a round trip) whatever the policy asks for; the request is in
 //!   [`metrics`](quinn_proto::congestion::Controller::metrics) only.
 #![forbid(unsafe_code)]
 

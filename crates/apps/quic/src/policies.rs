@@ -28,7 +28,7 @@ impl Policies {
     /// Returns the factory of the policy `name` for the connections of an endpoint.
     ///
     /// # Errors
-    /// Nobody registered that name, or it is not for new connections.
+    /// No policy has that name, or it is not for new connections.
     pub fn factory(&self, name: &str) -> Result<Factory, Withheld> {
         let name = self.registry().offered(name)?;
         Ok(Factory { policies: self.clone(), name })

@@ -1,4 +1,4 @@
-//! Time as an argument. [`Instant`] has no `now()`: only pinned threads and doors read a clock.
+//! Time as an argument. [`Instant`] has no `now()`: only pinned threads and APIs read a clock.
 
 use core::ops::{Add, AddAssign, Sub};
 pub use core::time::Duration;

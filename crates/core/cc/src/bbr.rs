@@ -9,7 +9,7 @@
 //!   losses ───────────────────────────^                                       ┘
 //! ```
 //! Integers throughout: bytes, bytes a second, per cent. What the draft does at each lost packet happens here at the
-//! acknowledgment that tells of it. Marks count as losses (section 3.6: whoever sends ECT must answer them).
+//! acknowledgment that tells of it. Marks count as losses (section 3.6: the end that sends ECT must answer them).
 
 mod bounds;
 mod cycle;

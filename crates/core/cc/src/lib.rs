@@ -2,7 +2,7 @@
 //! reaches into the connection.
 //!
 //! Built-in policies live inline in [`Control`]; programs add their own to a core's [`Registry`], which boxes
-//! them. A name nobody registered is an error, never a silent default.
+//! them. A name that is not registered is an error, never a silent default.
 #![no_std]
 #![forbid(unsafe_code)]
 

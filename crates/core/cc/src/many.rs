@@ -1,4 +1,4 @@
-//! Many flows in one: laws by which a connection takes the share of N of NewReno's. They are not fair to anybody else,
+//! Many flows in one: laws by which a connection takes the share of N of NewReno's. They are not fair to other flows,
 //! so who wants them must be told so first ([`Registry::allow_unfair`](crate::Registry::allow_unfair)).
 //!
 //! | | Growth, segments a round trip | What a loss leaves | Beside one NewReno flow |
@@ -80,7 +80,7 @@ impl Law for Squared {
 }
 
 /// MulTCP (Crowcroft and Oechslin, 1998): N segments a round trip, and a loss is one of N flows' loss, so that it takes
-/// half of a flow's share. A timeout is everybody's: it halves the threshold and leaves one segment.
+/// half of a flow's share. A timeout concerns every flow: it halves the threshold and leaves one segment.
 ///
 /// | Tunable | Values | Default | Meaning |
 /// |---|---|---|---|

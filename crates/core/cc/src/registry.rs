@@ -20,7 +20,7 @@ pub const REFUGE: &str = NewReno::NAME;
 /// Most policies a registry holds.
 const POLICIES_MAX: usize = 64;
 
-/// Nobody offers a policy under that name, or no more (ENOENT at the doors).
+/// Nothing offers a policy under that name, or no more (ENOENT at the APIs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown;
 
@@ -29,7 +29,7 @@ pub struct Unknown;
 pub enum Withheld {
     /// See [`Unknown`].
     Unknown,
-    /// It takes more than one flow's share, and nobody has [allowed](Registry::allow_unfair) that (EPERM at the doors).
+    /// It takes more than one flow's share, and nothing has [allowed](Registry::allow_unfair) that (EPERM at the APIs).
     Unfair,
 }
 
@@ -100,7 +100,7 @@ pub struct Listed {
     pub default: bool,
     /// How many of this core's connections use it now.
     pub connections: u32,
-    /// Is it withdrawn? Then those that use it keep it, and nobody new gets it.
+    /// Is it withdrawn? Then those that use it keep it, and no new connection gets it.
     pub quiesced: bool,
     /// Does it take more than one flow's share?
     pub unfair: bool,
@@ -234,7 +234,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Offers `name` to nobody new; those that use it keep it. Once they have gone it can be [removed](Self::remove).
+    /// Offers `name` to no new connection; those that use it keep it. Once they have gone it can be
+    /// [removed](Self::remove).
     ///
     /// # Errors
     /// There is no such policy, it is the default, or [`REFUGE`].

@@ -35,7 +35,7 @@ pub struct Arbiter {
     moved: Vec<u64>,
     /// Which had data when they were last asked.
     busy: u32,
-    /// The bytes of who went last, before it went: nobody with data has fewer.
+    /// The bytes of who went last, before it went: no flow with data has fewer.
     level: u64,
     /// Queue that goes first of those with control packets.
     first: usize,
@@ -44,7 +44,7 @@ pub struct Arbiter {
 }
 
 impl Arbiter {
-    /// Nobody has had anything.
+    /// Nothing has had anything.
     ///
     /// # Panics
     /// Without a queue, or with more than [`QUEUES_MAX`].

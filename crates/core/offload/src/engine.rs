@@ -138,7 +138,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         Ok(())
     }
 
-    /// A packet came that nobody has looked at: it joins the run that grew last, if it is a usual one of it
+    /// A packet came that nothing has looked at: it joins the run that grew last, if it is a usual one of it
     /// ([`Train::follow`]), which its bytes say; with `sums`, if its checksum is to be looked at. `keep` makes of it
     /// what is held, as of the run's first.
     ///
@@ -404,7 +404,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
     fn append(&mut self, at: At, piece: Piece<T>) {
         let Some(flow) = self.flows.get_mut(at) else { return };
         let Some(run) = &mut flow.run else { return self.begin_or_pass(at, piece) };
-        // Whoever gave the packet has looked at its checksum.
+        // The end that gave the packet has looked at its checksum.
         match run.train.join(piece.packet.as_ref(), None) {
             Ok(()) => self.joined(at, piece),
             Err(refusal) => {
@@ -414,7 +414,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         }
     }
 
-    /// It has joined the train of a flow's run.
+    /// It has joined the merged run of a flow's run.
     fn joined(&mut self, at: At, piece: Piece<T>) {
         let Some(flow) = self.flows.get_mut(at) else { return };
         let Some(run) = &mut flow.run else { return };

@@ -104,7 +104,7 @@ impl Flows {
         if !self.hashes[row].contains(&hash) {
             return None;
         }
-        // A free place has a hash, too: nobody's, or that of a flow that is gone.
+        // A free place has a hash, too: that of no flow, or that of a flow that is gone.
         let is_its = |way: &usize| self.hashes[row][*way] == hash && self.holds_flow((row, *way), key);
         let way = (0..WAYS).find(is_its)?;
         self.touch((row, way));

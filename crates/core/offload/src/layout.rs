@@ -1,4 +1,4 @@
-//! Where the headers of a plain packet lie, and which of their bytes the packets of a train share.
+//! Where the headers of a plain packet lie, and which of their bytes the packets of a merged run share.
 
 use wire::checksum::Sum;
 
@@ -28,7 +28,7 @@ pub(crate) struct Layout {
     pub(crate) stamps: bool,
     /// Where the payload starts.
     pub(crate) text: usize,
-    /// Which bits packets of a train share.
+    /// Which bits packets of a merged run share.
     shared: Sight,
     /// Which bits are the same where a packet is as long as the first and was sent at the same time.
     alike: Sight,

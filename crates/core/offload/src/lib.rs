@@ -5,13 +5,13 @@
 //!   packet ──> long enough? ──no──> alone
 //!                │yes
 //!                v
-//!   what the flow's last packet belongs to ──> continues it? ──no──> alone, or the first of a train
+//!   what the flow's last packet belongs to ──> continues it? ──no──> alone, or the first of a merged run
 //!                                                │yes
 //!                                                v
 //!                                              joins; PSH or a short segment is the last
 //! ```
-//! Whether a packet continues another is seen from its bytes, before it is parsed: everything that packets of a train
-//! share is compared as it lies there, and the few fields that are a packet's own must say what they must
+//! Whether a packet continues another is seen from its bytes, before it is parsed: everything that packets of a merged
+//! run share is compared as it lies there, and the few fields that are a packet's own must say what they must
 //! ([`Train::join`]). In [`Trains`] nothing is held from batch to batch, dropped, acknowledged or put in another order,
 //! so a loss is told to the peer as early as ever. Payload is read once, for its checksum.
 //!

@@ -1,8 +1,8 @@
 //! Packets of a flow that follow each other and differ in nothing but where their data belongs.
 //!
-//! Whether a packet continues a train is decided on its bytes, before anything of it is parsed: its headers are those
-//! of the first packet but for the few fields that each packet has of its own, and these say what they must. So all
-//! that receiving does with a header (parse, look up, check, decide, acknowledge, tell) is done once a train.
+//! Whether a packet continues a merged run is decided on its bytes, before anything of it is parsed: its headers are
+//! those of the first packet but for the few fields that each packet has of its own, and these say what they must. So
+//! all that receiving does with a header (parse, look up, check, decide, acknowledge, tell) is done once a merged run.
 
 use core::iter;
 
@@ -12,12 +12,13 @@ use wire::checksum::{Sum, Summer};
 use crate::layout::{LAYOUTS, Layout, Sight};
 use crate::octets::{half, word};
 
-/// Most packets in a train.
+/// Most packets in a merged run.
 pub const TRAIN_MAX: usize = 64;
-/// Bytes of payload with which a train still would be an IPv4 packet: 65,535 less both headers with timestamps.
+/// Bytes of payload with which a merged run still would be an IPv4 packet: 65,535 less both headers with timestamps.
 const OCTETS_MAX: u32 = 65_483;
 
-/// ACK, and congestion's signals, which TCP's fast path does not take but which agree within a train like all else.
+/// ACK, and congestion's signals, which TCP's fast path does not take but which agree within a merged run like all
+/// else.
 const ACK: u16 = 0x010;
 const PSH: u16 = 0x008;
 const ACE: u16 = 0x1c0;
@@ -25,9 +26,9 @@ const ACE: u16 = 0x1c0;
 /// Why a packet did not join.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// The train ended with PSH or a segment shorter than those before it.
+    /// The merged run ended with PSH or a segment shorter than those before it.
     Closed,
-    /// The train is as long as may be.
+    /// The merged run is as long as may be.
     Full,
     /// The packet says something else, or is not whole.
     Differs,
@@ -84,14 +85,14 @@ macro_rules! by_layout {
 }
 
 impl Train {
-    /// A train of the packet in `first`, whose IP header starts at `ip` and whose checksums are right; `None` if it may
-    /// have no followers.
+    /// A merged run of the packet in `first`, whose IP header starts at `ip` and whose checksums are right; `None` if
+    /// it may have no followers.
     pub fn begin(first: &[u8], ip: usize) -> Option<Train> {
         let layout = Layout::of(first, ip)?;
         by_layout!(layout, NTH => Train::begin_as::<NTH>(layout, first))
     }
 
-    /// Where TCP starts in the packet in `first`, if a train may begin with it.
+    /// Where TCP starts in the packet in `first`, if a merged run may begin with it.
     pub(crate) fn tcp_of(first: &[u8], ip: usize) -> Option<usize> {
         let layout = Layout::of(first, ip)?;
         leads(layout, first).map(|_| layout.tcp)
@@ -121,10 +122,10 @@ impl Train {
         })
     }
 
-    /// The packet in `next` joins, if it continues the train; with `sums`, if its TCP checksum is to be looked at.
+    /// The packet in `next` joins, if it continues the merged run; with `sums`, if its TCP checksum is to be looked at.
     ///
     /// # Errors
-    /// Why it does not. The train is as before.
+    /// Why it does not. The merged run is as before.
     #[inline]
     pub fn join(&mut self, next: &[u8], sums: Option<Summer>) -> Result<(), Refusal> {
         by_layout!(self.layout, NTH => self.join_as::<NTH>(next, sums))
@@ -154,9 +155,9 @@ impl Train {
         Ok(())
     }
 
-    /// Packets of the front join that continue the train and are the usual ones of a bulk flow: as long as its first,
-    /// with nothing behind them, and with the timestamp of the last. How many: the one behind them may join yet. With
-    /// each packet comes whether its TCP checksum is to be looked at, with `sum`.
+    /// Packets of the front join that continue the merged run and are the usual ones of a bulk flow: as long as its
+    /// first, with nothing behind them, and with the timestamp of the last. How many: the one behind them may join
+    /// yet. With each packet comes whether its TCP checksum is to be looked at, with `sum`.
     #[inline]
     pub fn follow<'a>(&mut self, packets: impl Iterator<Item = (&'a [u8], bool)>, sum: Summer) -> u16 {
         by_layout!(self.layout, NTH => self.follow_as::<NTH>(packets, sum))

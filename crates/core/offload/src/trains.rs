@@ -1,4 +1,4 @@
-//! The trains of a batch.
+//! The merged runs of a batch.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,9 +10,9 @@ use wire::checksum::Summer;
 use crate::octets::word;
 use crate::train::{Refusal, Train};
 
-/// Places of flows; two flows that share one lose trains and nothing else.
+/// Places of flows; two flows that share one lose merged runs and nothing else.
 const PLACES: usize = 256;
-/// Bytes of a packet from which on it is worth looking whether it joins a train.
+/// Bytes of a packet from which on it is worth looking whether it joins a merged run.
 pub const TRAIN_WORTH: usize = 512;
 /// No packet.
 const NONE: u16 = u16::MAX;
@@ -20,11 +20,11 @@ const NONE: u16 = u16::MAX;
 base::counters! {
     /// Counters of merged packets, and of the reasons why others were not merged.
     pub struct TrainCounters {
-        packets: "Packets of batches of several that stand alone or are the first of a train.",
-        joined: "Packets that joined a train.",
-        trains: "Trains: runs of packets delivered as one.",
-        closed: "Packets behind a train that had ended with PSH or a shorter segment.",
-        full: "Packets behind a train as long as may be.",
+        packets: "Packets of batches of several that stand alone or are the first of a merged run.",
+        joined: "Packets that joined a merged run.",
+        trains: "Merged runs: runs of packets delivered as one.",
+        closed: "Packets behind a merged run that had ended with PSH or a shorter segment.",
+        full: "Packets behind a merged run as long as may be.",
         differs: "Packets with another header than the one before them.",
         gap: "Packets that are not next in sequence.",
     }
@@ -37,11 +37,11 @@ pub struct Trains {
     lasts: [Last; PLACES],
     /// The batch's number.
     batch: u16,
-    /// The train that the last packet joined, if it did: most often the next one does, too.
+    /// The merged run that the last packet joined, if it did: most often the next one does, too.
     current: u16,
-    /// Which train a packet is the first of, by the packet's place.
+    /// Which merged run a packet is the first of, by the packet's place.
     headed: Vec<u16>,
-    /// The packet behind one of a train.
+    /// The packet behind one of a merged run.
     after: Vec<u16>,
     trains: Vec<Begun>,
     counters: TrainCounters,
@@ -51,7 +51,7 @@ pub struct Trains {
 struct Last {
     /// Bits of the flow that all packets of it have.
     flow: u32,
-    /// The packet alone, or the first of its train.
+    /// The packet alone, or the first of its merged run.
     first: u16,
     /// The batch it came in.
     batch: u16,
@@ -90,7 +90,7 @@ impl Trains {
         self.trains.is_empty()
     }
 
-    /// The batch is over, if there are trains in it: what remains of another is in nobody's way.
+    /// The batch is over, if there are merged runs in it: what remains of another is not in the way.
     pub fn clear(&mut self) {
         self.trains.clear();
         self.headed.fill(NONE);
@@ -107,8 +107,8 @@ impl Trains {
         }
     }
 
-    /// The next packet of the batch, at place `at`, whose IP header starts at `ip`: true if it joined a train. With
-    /// `sums` if its checksum is to be looked at; `packet` gives the bytes of an earlier packet that may have
+    /// The next packet of the batch, at place `at`, whose IP header starts at `ip`: true if it joined a merged run.
+    /// With `sums` if its checksum is to be looked at; `packet` gives the bytes of an earlier packet that may have
     /// followers.
     #[inline]
     pub fn offer<'a>(
@@ -154,7 +154,7 @@ impl Trains {
         joined.is_ok()
     }
 
-    /// Those of `packets`, which lie at place `at` and behind it, that join the train that the packet before them
+    /// Those of `packets`, which lie at place `at` and behind it, that join the merged run that the packet before them
     /// joined, as far as they are its usual ones ([`Train::follow`]); how many.
     #[inline]
     pub fn follow<'a>(
@@ -186,7 +186,7 @@ impl Trains {
         } += 1;
     }
 
-    /// The packets from place `at` on are a train that was found elsewhere.
+    /// The packets from place `at` on are a merged run that was found elsewhere.
     pub fn adopt(&mut self, at: u16, train: Train) {
         let last = at + train.count() - 1;
         self.counters.packets += 1;
@@ -199,14 +199,15 @@ impl Trains {
         self.trains.push(Begun { train, last });
     }
 
-    /// The train that the packet at place `at` is the first of.
+    /// The merged run that the packet at place `at` is the first of.
     #[inline]
     pub fn headed_by(&self, at: u16) -> Option<&Train> {
         let nth = *self.headed.get(usize::from(at))?;
         self.trains.get(usize::from(nth)).map(|begun| &begun.train)
     }
 
-    /// The places of the packets of the train that the one at place `at` is the first of, if nothing lies between them.
+    /// The places of the packets of the merged run that the one at place `at` is the first of, if nothing lies between
+    /// them.
     #[inline]
     pub fn stretch(&self, at: u16) -> Option<Range<u16>> {
         let nth = *self.headed.get(usize::from(at))?;
@@ -214,7 +215,7 @@ impl Trains {
         Some(at..*last + 1).filter(|places| places.len() == usize::from(train.count()))
     }
 
-    /// The packet behind the one at place `at` of a train, which is not the last of it.
+    /// The packet behind the one at place `at` of a merged run, which is not the last of it.
     pub fn behind(&self, at: u16) -> u16 {
         self.after[usize::from(at)]
     }

@@ -4,7 +4,7 @@
 //! State that must not be carried over has no field here. An [`Archived`] holds the options that the application
 //! asked for, to see whether they are the same; buffer sizes and segment sizes; and which options both ends agreed
 //! on, which the SYN of the new connection must confirm. It has no sequence number, no timestamp, no byte of data,
-//! no window of the peer, no counter, no date, no error, no policy, no key and no handle of anybody. Those come
+//! no window of the peer, no counter, no date, no error, no policy, no key and no handle of any peer. Those come
 //! from [`Fresh`] and from the segment at hand, and the connection is made anew of both.
 
 use base::{FlowKey, Instant, Seq};
@@ -177,7 +177,7 @@ impl Connection {
     }
 
     /// [`Connection::accept`] for a connection that begins like those before it: `archived` is for the listener's
-    /// options and fits the SYN, and nobody wants to see each segment.
+    /// options and fits the SYN, and no observer wants to see each segment.
     pub fn accept_again<'p>(
         place: &'p mut Option<Connection>,
         cx: &mut Cx<'_>,

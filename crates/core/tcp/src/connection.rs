@@ -389,7 +389,7 @@ pub(crate) struct Rare {
     pub(crate) search: Option<Box<MtuSearch>>,
     /// While [`Bits::PROMISED`].
     pub(crate) promise: Promise,
-    /// Where slow start ended for connections before this one, bytes; 0 if nobody knows (RFC 9040).
+    /// Where slow start ended for connections before this one, bytes; 0 if unknown (RFC 9040).
     pub(crate) ssthresh: u32,
     /// Times of its own, if [`Switch::OWN_TIMES`](crate::options::Switch::OWN_TIMES).
     pub(crate) times: Option<Box<Times>>,

@@ -70,7 +70,7 @@ impl Connection {
     }
 
     /// An acknowledgment of `acked` bytes (or FIN), before SND.UNA moves: who counts marks hears how many of them came
-    /// with an echo, and everybody of the echo.
+    /// with an echo, and every packet of the echo.
     pub(crate) fn take_classic(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
         let echoed = seg.flags.has(Flags::ECE);
         let octets = acked.min(self.tx.len());

@@ -50,7 +50,7 @@ impl core::ops::BitOrAssign for Events {
     }
 }
 
-/// Why a connection failed; the doors turn it into errno.
+/// Why a connection failed; the APIs turn it into errno.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// RST in answer to our SYN (ECONNREFUSED).

@@ -55,7 +55,7 @@ impl Connection {
         }
         let passive = self.state == State::SynReceived && !self.bits.has(Bits::ACTIVE);
         if passive && error != Error::Refused && cx.config.quirks.icmp_ends_half_open {
-            // Nobody knows of it yet: it goes without a word.
+            // Nothing knows of it yet: it goes without a word.
             cx.counters.icmp_hard += 1;
             cx.counters.attempt_fails += 1;
             return self.finish(cx);

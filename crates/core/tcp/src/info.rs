@@ -148,7 +148,7 @@ pub struct Info {
     pub timeout_recoveries: u16,
     /// See `timeout_recoveries`.
     pub timeout_time: Duration,
-    /// Bytes a second at which the policy wants departures spread; of those without such a wish see
+    /// Bytes a second at which the policy wants departures spread; of those without such a request see
     /// [`crate::Connection::pacing_rate`].
     pub pacing: Option<Rate>,
     /// SO_MAX_PACING_RATE, if one is set.

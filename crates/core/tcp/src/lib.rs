@@ -1,4 +1,4 @@
-//! One TCP connection, sans-IO: facts come in by `on_`, wishes go out by `poll_`, getters are bare nouns.
+//! One TCP connection, sans-IO: facts come in by `on_`, requests go out by `poll_`, getters are bare nouns.
 //!
 //! Nothing here reads a clock, knows a thread or touches a device. The caller passes time and the core's
 //! shared things in a [`Cx`].

@@ -74,7 +74,7 @@ impl Limited {
         Duration::from_millis(self.times[limit as usize].into())
     }
 
-    /// For how long the window offered to the peer was shut because nobody read.
+    /// For how long the window offered to the peer was shut because nothing read.
     pub fn reader(&self) -> Duration {
         Duration::from_millis(self.reader.into())
     }

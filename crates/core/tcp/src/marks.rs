@@ -135,7 +135,7 @@ impl Marks {
         !self.ends.is_empty() || !self.notes.is_empty()
     }
 
-    /// Completions that follow each other become one report, as long as nobody took it.
+    /// Completions that follow each other become one report, as long as nothing took it.
     fn complete(&mut self, number: u32, copied: bool) {
         let next = Report::Complete { first: number, last: number, copied };
         if !self.reports.back_mut().is_some_and(|back| back.absorb(&next)) {
@@ -165,7 +165,7 @@ impl Connection {
         self.bits.has(Bits::MARKED) && self.marks().is_some_and(Marks::is_full)
     }
 
-    /// May the end of a call be marked? A report that nobody takes is no reason to wait for an acknowledgment.
+    /// May the end of a call be marked? A report that nothing takes is no reason to wait for an acknowledgment.
     pub(crate) fn may_mark(&mut self) -> Result<(), WriteError> {
         match self.marks() {
             Some(marks) if marks.is_full() && marks.is_watching() => {
@@ -348,7 +348,7 @@ impl Connection {
         }
     }
 
-    /// Does anybody want to know whether payload is copied on its way to the port?
+    /// Does the program want to know whether payload is copied on its way to the port?
     #[inline]
     pub fn counts_copies(&self) -> bool {
         self.bits.has(Bits::MARKED)
@@ -403,7 +403,7 @@ impl Connection {
     }
 
     /// When the last of the bytes came that were read up to now (SO_TIMESTAMP on a stream); `None` if nothing was, or
-    /// nobody asked for it when it came.
+    /// no peer asked for it when it came.
     pub fn last_read_arrived(&mut self) -> Option<Instant> {
         let read = self.rcv_nxt - u32::from(self.bits.has(Bits::PEER_FIN)) - self.readable();
         self.marks()?;

@@ -69,7 +69,7 @@ impl MtuSearch {
             let open = self.high.saturating_sub(low);
             (open >= threshold.max(1)).then_some(low + open / 2)
         };
-        // A route that somebody gave a small MTU carries that before the search knows of it.
+        // A route that an administrator gave a small MTU carries that before the search knows of it.
         middle(self.low).filter(|&size| size > current).or_else(|| middle(current))
     }
 
@@ -119,7 +119,7 @@ impl Connection {
     }
 
     /// The handshake is over, or the path seems to be a black hole: what is known is the route's MTU. Where that is
-    /// less than what the ends take, somebody knew why, and segments begin with it; else with the base size.
+    /// less than what the ends take, a router knew why, and segments begin with it; else with the base size.
     /// RFC 8899, 5.1.2-2.
     #[cold]
     pub(crate) fn begin_search(&mut self, cx: &mut Cx<'_>) {

@@ -255,7 +255,7 @@ impl Connection {
         self.pacing_mut().take_back();
     }
 
-    /// The timer that pacing shares has come, or nobody is paced any more. When the next quantum may leave is looked
+    /// The timer that pacing shares has come, or nothing is paced any more. When the next quantum may leave is looked
     /// at anew.
     #[cold]
     pub(crate) fn on_pace(&mut self) {

@@ -78,7 +78,7 @@ impl Connection {
     /// accurate ECN's counters. SACK blocks are taken off segment by segment.
     /// RFC 9293, MUST-16.
     pub(crate) fn refresh_mss(&mut self, config: &Config) {
-        // Nobody else has counters.
+        // Nothing else has counters.
         let counters = if self.bits.has(Bits::ACCECN) { self.counters_len(config) } else { 0 };
         self.leave_room(counters);
     }

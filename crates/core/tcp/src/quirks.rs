@@ -1,6 +1,6 @@
 //! Quirks of other systems, for profiles that imitate them ([`crate::Config::quirks`]).
 //!
-//! No setting, since nobody needs one of these: scripts that were written for another system do. What a profile names
+//! No setting, since nothing needs one of these: scripts that were written for another system do. What a profile names
 //! here becomes bits of its connections when they begin ([`Quirks::bits`]) wherever the warm path would meet it; the
 //! rest is read where that path does not come by.
 

@@ -165,7 +165,7 @@ impl Connection {
             return Kept::Refused(Limit::Runs);
         }
         if self.bits.has(Bits::READ_CLOSED) {
-            // Nobody reads it, but what was SACKed must not be asked for again.
+            // Nothing reads it, but what was SACKed must not be asked for again.
             return self.hold(offset, end, data.len());
         }
         // Memory first: a byte noted as held must be there.
@@ -247,7 +247,7 @@ impl Connection {
         }
     }
 
-    /// Nobody reads any more: of what lies beyond the first hole only the notes are kept.
+    /// Nothing reads any more: of what lies beyond the first hole only the notes are kept.
     pub(crate) fn discard_out_of_order(&mut self, cx: &mut Cx<'_>) {
         if let Some(queue) = &self.reassembly {
             self.rx.truncate(cx.pool, queue.readable);

@@ -444,7 +444,7 @@ impl Connection {
         let timestamps = self.bits.has(Bits::TIMESTAMPS);
         let Some(loss) = &mut self.loss else { return false };
         let repairing = matches!(loss.phase, Phase::Fast | Phase::Timeout);
-        // After a second timeout in a row nobody knows which transmission an answer belongs to.
+        // After a second timeout in a row it is unknown which transmission an answer belongs to.
         let ambiguous = matches!(loss.signal, Signal::Timeout { nth: 2.. });
         let first = loss.first_ts.take();
         loss.judged |= first.is_some();

@@ -285,7 +285,7 @@ fn an_orphan_before_a_shut_window_does_not_live_for_ever() {
     pair.a.close(pair.now);
     let mut probes = 0;
     while pair.a.conn.state() != State::Closed {
-        assert!(probes < 20, "the peer answers, but nobody here waits for it");
+        assert!(probes < 20, "the peer answers, but nothing here waits for it");
         pair.now = pair.a.conn.poll_timeout().expect("a probe timer");
         pair.a.timeout(pair.now);
         probes += pair.settle().min(1);

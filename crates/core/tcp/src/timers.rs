@@ -218,7 +218,7 @@ impl Connection {
 
     /// For how many milliseconds, at most, our SYN has been on its way.
     pub(crate) fn opening_ms(&self, cx: &Cx<'_>) -> u32 {
-        // Before the first timeout a whole one at most, and by how much its timer is late. Afterwards nobody knows how
+        // Before the first timeout a whole one at most, and by how much its timer is late. Afterwards it is unknown how
         // late it was.
         const LATE_AT_MOST: Duration = Duration::from_secs(60);
         let late = cx.now.since(self.timers.rtx);
@@ -433,7 +433,7 @@ impl Connection {
             if self.bits.has(Bits::PACE_WAIT) { self.timers.idle.min(now + wait) } else { now + wait };
     }
 
-    /// A write found no chunk: look again soon, since nobody tells.
+    /// A write found no chunk: look again soon, since nothing tells.
     pub(crate) fn arm_memory_retry(&mut self, now: Instant) {
         self.timers.idle = self.timers.idle.min(now + MEMORY_RETRY);
     }

@@ -105,7 +105,7 @@ fn show(done: u64, runs: u64) {
     let mut err = std::io::stderr();
     if err.is_terminal() {
         let bar = "#".repeat((40 * done / runs) as usize);
-        // Nobody is hurt if it cannot be shown.
+        // Nothing is hurt if it cannot be shown.
         let _ = write!(err, "\r[{bar:<40}] {done} of {runs} runs");
         let _ = err.flush();
     }

@@ -6,7 +6,7 @@ use crate::bytes::put;
 /// A link-layer address.
 pub type Mac = [u8; 6];
 
-/// The address of everybody.
+/// The broadcast address.
 pub const BROADCAST: Mac = [0xff; 6];
 
 /// Bytes of the header.

@@ -153,7 +153,7 @@ impl Message {
 
 const SOLICITED_PREFIX: [u8; 13] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff];
 
-/// The group that everybody with an address like `addr` listens to (RFC 4291, section 2.7.1).
+/// The group that every host with an address like `addr` listens to (RFC 4291, section 2.7.1).
 pub fn solicited_node(addr: Addr) -> Addr {
     let mut octets = addr.octets();
     octets[..13].copy_from_slice(&SOLICITED_PREFIX);

@@ -6,7 +6,8 @@
 //!        │                 0        1        2        3      = count() pieces of `size` bytes, the last maybe less
 //!        └─> headers, with sequence number, lengths, control bits and checksums of the nth ──> in front of the nth
 //! ```
-//! Segments may be written in any order, each by whoever likes: [`Template::write`] looks at nothing but its arguments.
+//! Segments may be written in any order, each by any caller: [`Template::write`] looks at nothing but its
+//! arguments.
 
 use core::ops::Range;
 
@@ -47,7 +48,7 @@ pub struct Template {
 pub enum Summing {
     /// [`Template::write`]: the checksum is whole.
     Here,
-    /// Whoever sends it: the field holds the sum of the pseudo header.
+    /// The end that sends it: the field holds the sum of the pseudo header.
     Later,
 }
 

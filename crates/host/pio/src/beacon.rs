@@ -1,4 +1,4 @@
-//! One descriptor for several and a date: for programs whose event loop is somebody else's and takes descriptors only.
+//! One descriptor for several and a date: for programs with an event loop of their own and takes descriptors only.
 
 use crate::sys::{check, owned};
 use base::Duration;

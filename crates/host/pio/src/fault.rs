@@ -83,7 +83,7 @@ trait Part {
     fn is_super(&self) -> bool;
     /// Does its TCP checksum cover only the pseudo header?
     fn is_partial(&self) -> bool;
-    /// Nobody vouches for its checksum any more, and nobody completes it.
+    /// Nothing vouches for its checksum any more, and nothing completes it.
     fn doubt(&mut self);
 }
 

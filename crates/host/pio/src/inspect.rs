@@ -83,7 +83,7 @@ pub fn inspect(name: &str) -> Result<Inspection, OpenError> {
         running: found.up,
         queues: ethtool.queues(),
         queues_max: ethtool.queues_max(),
-        // Before Linux 6.3 nobody knows.
+        // Before Linux 6.3 it is unknown.
         features: netlink::xdp_features(found.index).unwrap_or_default(),
         offloads: ethtool.offloads(),
         xdp_holders: holder::holders(found.index).iter().map(ToString::to_string).collect(),

@@ -130,7 +130,7 @@ pub(crate) fn is_taken(ifindex: u32, port: u16) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: what the owner of the XDP program uses nobody else takes, while it lives, and the other way round.
+    //! Goal: what the owner of the XDP program uses nothing else takes, while it lives, and the other way round.
     use crate::testnet::{addr, cable, own_namespace};
     use crate::{ClaimError, PortClaim};
 

@@ -1,6 +1,6 @@
 //! Packet I/O: one trait, many ports.
 //!
-//! One of the seven rooms where `unsafe` lives.
+//! One of the seven crates where `unsafe` lives.
 
 mod beacon;
 mod card;
@@ -61,4 +61,4 @@ pub use shm::{Shm, ShmConfig, open_shm};
 pub use steer::{Rss, Steered, steer};
 pub use sum::summer;
 pub use tap::{Tap, TapConfig, open_tap};
-pub use user::{User, give_up_root};
+pub use user::{User, give_up_root, loses_link, set_capabilities, use_all_permitted};

@@ -43,7 +43,7 @@ pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
         sys::check(libc::fchmod(socket.as_raw_fd(), PRIVATE))?;
         sys::check(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len as libc::socklen_t))?;
     }
-    // Nobody can connect before listen.
+    // Nothing can connect before listen.
     let mode = std::fs::symlink_metadata(path)?.mode();
     if mode & 0o777 & !PRIVATE != 0 {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(PRIVATE))?;

@@ -51,7 +51,7 @@ impl Lot {
     /// Fill the places, as far as messages wait; how many.
     ///
     /// # Safety
-    /// Every place pushed since `clear` is still valid and nobody else's.
+    /// Every place pushed since `clear` is still valid and no other's.
     pub(crate) unsafe fn receive(&mut self, fd: RawFd) -> io::Result<usize> {
         let (headers, count) = (self.headers.as_mut_ptr(), self.count as u32);
         let flags = libc::MSG_DONTWAIT;

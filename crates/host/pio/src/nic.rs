@@ -6,7 +6,7 @@
 //!   every other port of ours ................... XDP program -> socket of the queue
 //! ```
 //! The XDP program has one owner on an interface, and what it steers no other process sees. So it steers a shared port
-//! while nobody else wants connections to it, nor has any (a parked master may be there), and stops before the first
+//! while nothing else wants connections to it, nor has any (a parked master may be there), and stops before the first
 //! bucket is handed over. What the packet socket brings is copied into frames of the queue, for frames go back to one
 //! pool.
 

@@ -169,7 +169,7 @@ pub enum Wake {
     Ready,
     /// The time was up.
     Timeout,
-    /// Somebody rang the port's [`Waker`], or a signal arrived.
+    /// A program rang the port's [`Waker`], or a signal arrived.
     Interrupted,
 }
 
@@ -311,7 +311,7 @@ pub trait PacketIo: Send {
         None
     }
 
-    /// Returns the crew for copying received data, if it is worth it now.
+    /// Returns the worker pool for copying received data, if it is worth it now.
     fn crew_to_read(&mut self) -> Option<&mut Crew> {
         self.crew()
     }
@@ -357,7 +357,7 @@ pub trait PacketIo: Send {
     }
 
     /// A listener at a port of ours that processes share wants new connections, or wants them no more; those that are
-    /// here stay. Where nobody shares, nothing changes.
+    /// here stay. Where nothing shares, nothing changes.
     fn serve(&mut self, claim: &PortClaim, wanted: bool) {
         let _ = (claim, wanted);
     }

@@ -19,7 +19,7 @@ pub(crate) fn check_len(rc: isize) -> io::Result<usize> {
 /// The owner of a descriptor that a call has just returned.
 ///
 /// # Safety
-/// `rc` is what a call that makes a new descriptor returned: -1 or a descriptor nobody else owns.
+/// `rc` is what a call that makes a new descriptor returned: -1 or a descriptor nothing else owns.
 pub(crate) unsafe fn owned(rc: libc::c_int) -> io::Result<OwnedFd> {
     let fd = check(rc)?;
     // SAFETY: the caller's promise.
@@ -94,7 +94,7 @@ impl SockAddr {
     }
 }
 
-/// Make a socket send and receive on one interface only. Open to everybody for a socket that is bound to
+/// Make a socket send and receive on one interface only. Open to every program for a socket that is bound to
 /// none.
 pub(crate) fn bind_to_interface(fd: RawFd, ifindex: u32) -> io::Result<()> {
     const SO_BINDTOIFINDEX: i32 = 62;
@@ -126,7 +126,7 @@ pub(crate) fn random_words() -> io::Result<[u64; 2]> {
     Ok([word(0), word(8)])
 }
 
-/// A link-layer address nobody else has, locally administered (IEEE 802 clause 8.4.2).
+/// A link-layer address nothing else has, locally administered (IEEE 802 clause 8.4.2).
 pub(crate) fn random_mac() -> io::Result<[u8; 6]> {
     let mut mac: [u8; 6] = random()?;
     mac[0] = mac[0] & 0xfc | 0x02;

@@ -110,7 +110,7 @@ pub(crate) struct Puppet<P: PacketIo> {
     /// The peer's window beyond `acked` in bytes, and the shift of its window field.
     window: u32,
     shift: u8,
-    /// Where packets to the peer go when nobody has asked us yet.
+    /// Where packets to the peer go when nothing has asked us yet.
     pub(crate) peer_mac: Option<[u8; 6]>,
 }
 
@@ -143,7 +143,7 @@ impl<P: PacketIo> Puppet<P> {
 
     /// Send a SYN.
     pub(crate) fn connect(&mut self, to: Addr, port: u16) {
-        self.peer = Some(Peer { addr: to, port, mac: self.peer_mac.expect("somebody resolved the peer") });
+        self.peer = Some(Peer { addr: to, port, mac: self.peer_mac.expect("a program resolved the peer") });
         self.segment(Flags::SYN, &[]);
     }
 

@@ -183,23 +183,67 @@ fn set_errno(errno: i32) {
     unsafe { *libc::__errno_location() = errno };
 }
 
+/// Returns true if the calling thread is permitted what `link` takes, and could not use all of it with `effective`
+/// alone: a bit for each capability, as capset(2) takes them.
+#[must_use]
+pub fn loses_link(link: &str, effective: u64) -> bool {
+    let Ok(rights) = crate::open::rights(link) else { return false };
+    sets().is_ok_and(|sets| rights & word(&sets, |half| half.permitted) & !effective != 0)
+}
+
+/// Makes effective what the calling thread is permitted.
+///
+/// # Errors
+/// The kernel's, if it refuses capget(2) or capset(2).
+pub fn use_all_permitted() -> io::Result<()> {
+    let [low, high] = sets()?;
+    let raised = |half: Half| Half { effective: half.permitted, ..half };
+    set(&[raised(low), raised(high)])
+}
+
+/// Gives the calling thread these sets of capabilities: of the lower half and of the higher the effective, permitted
+/// and inheritable ones.
+///
+/// # Errors
+/// The kernel's, if it refuses capset(2): the thread is not permitted so much.
+pub fn set_capabilities(halves: [[u32; 3]; 2]) -> io::Result<()> {
+    set(&halves.map(|[effective, permitted, inheritable]| Half { effective, permitted, inheritable }))
+}
+
+fn done(rc: libc::c_long) -> io::Result<()> {
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns the calling thread's sets, in halves.
+fn sets() -> io::Result<[Half; 2]> {
+    let header = Header { version: VERSION, pid: 0 };
+    let mut sets = [Half::default(), Half::default()];
+    // SAFETY: the head, and room for the two halves that this version of the call writes.
+    done(unsafe { libc::syscall(libc::SYS_capget, &raw const header, sets.as_mut_ptr()) })?;
+    Ok(sets)
+}
+
+fn set(sets: &[Half; 2]) -> io::Result<()> {
+    let header = Header { version: VERSION, pid: 0 };
+    // SAFETY: the head and the two halves that this version of the call reads.
+    done(unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) })
+}
+
+/// One of the sets, as one word.
+fn word([low, high]: &[Half; 2], of: impl Fn(&Half) -> u32) -> Rights {
+    u64::from(of(high)) << 32 | u64::from(of(low))
+}
+
 /// The calling thread has no rights but these from now on, as far as it has them; programs may inherit them, or not.
 /// Which it has.
 fn keep(rights: Rights, for_programs: bool) -> io::Result<Rights> {
-    let header = Header { version: VERSION, pid: 0 };
-    let mut sets = [Half::default(), Half::default()];
-    let done = |rc: libc::c_long| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    // SAFETY: the head, and room for the two halves that this version of the call writes.
-    done(unsafe { libc::syscall(libc::SYS_capget, &raw const header, sets.as_mut_ptr()) })?;
-    let kept = rights & (u64::from(sets[1].permitted) << 32 | u64::from(sets[0].permitted));
+    let kept = rights & word(&sets()?, |half| half.permitted);
     let half = |bits: u32| Half {
         effective: bits,
         permitted: bits,
         inheritable: if for_programs { bits } else { 0 },
     };
-    sets = [half(kept as u32), half((kept >> 32) as u32)];
-    // SAFETY: the head and the two halves that this version of the call reads.
-    done(unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) })?;
+    set(&[half(kept as u32), half((kept >> 32) as u32)])?;
     Ok(kept)
 }
 
@@ -227,7 +271,7 @@ mod tests {
         Some(String::from_utf8(output.stdout).expect("text"))
     }
 
-    /// They are nobody's, and have these rights.
+    /// They belong to the unprivileged user, and have these rights.
     fn check_seen(seen: &str, rights: Rights) {
         let uid = seen.lines().find(|line| line.starts_with("Uid")).expect("a line");
         assert!(!uid.split_whitespace().any(|uid| uid == "0"), "{uid}");

@@ -45,7 +45,7 @@ pub(crate) fn request(
     if cut.size == 0 || header_len < field_end || header_len >= len || len > longest {
         return None;
     }
-    // RFC 3168, section 6.1.2: CWR belongs to the first segment alone, and whoever cuts must know.
+    // RFC 3168, section 6.1.2: CWR belongs to the first segment alone, and the port that cuts must know.
     const FLAGS: usize = 13;
     let ecn = frame.get(usize::from(start) + FLAGS).is_some_and(|flags| flags & 0x80 != 0);
     let kind = if cut.v6 { Cut::Tcp6 } else { Cut::Tcp4 };

@@ -42,7 +42,7 @@ impl State {
 impl Drop for State {
     fn drop(&mut self) {
         if self.layout.size() > 0 {
-            // SAFETY: it came from `alloc_zeroed` with this very layout, and nobody has it any more.
+            // SAFETY: it came from `alloc_zeroed` with this very layout, and nothing has it any more.
             unsafe { dealloc(self.place.as_ptr(), self.layout) };
         }
     }

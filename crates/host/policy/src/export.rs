@@ -110,7 +110,7 @@ fn rows(policy: &impl Controller) -> impl Iterator<Item = &'static Tunable> {
 }
 
 /// # Safety
-/// `state` is one that `init` has filled and nobody else uses now.
+/// `state` is one that `init` has filled and nothing else uses now.
 unsafe fn policy<'a, E: Export>(state: *mut c_void) -> &'a mut E::Policy {
     // SAFETY: the stack gives each hook a state of the declared size and alignment, one call at a time.
     unsafe { &mut *state.cast::<E::Policy>() }

@@ -46,7 +46,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Libraries that somebody may still use.
+/// Libraries that a program may still use.
 static LIVING: Mutex<Vec<Weak<Library>>> = Mutex::new(Vec::new());
 
 /// Texts and rows that outlive libraries, for connections and registries name policies for good: each once, however
@@ -93,8 +93,8 @@ pub struct Library {
 impl Library {
     /// Maps a shared library and looks at its table; the same one, if it is mapped already.
     ///
-    /// Whoever names a file here trusts it as if it were linked: its initialisers run now, and nothing can check that
-    /// its hooks keep what `millstream_cc.h` says.
+    /// A program that names a file here trusts it as if it were linked: its initialisers run now, and nothing can
+    /// check that its hooks keep what `millstream_cc.h` says.
     ///
     /// # Errors
     /// See [`LoadError`]; nothing stays mapped.
@@ -112,7 +112,7 @@ impl Library {
         if let Some(library) = Library::living().into_iter().find(|library| library.file() == Some(&file)) {
             return Ok(library);
         }
-        // SAFETY: whoever named the file trusts it, as said above.
+        // SAFETY: a program that named the file trusts it, as said above.
         let mapped = unsafe { libloading::Library::new(&file) }
             .map_err(|e| LoadError::File(format!("{shown} is no shared library that can be loaded: {e}")))?;
         // SAFETY: the header declares the symbol with this type.
@@ -129,7 +129,7 @@ impl Library {
         Ok(library.known())
     }
 
-    /// Every library that is mapped or was given as a table, and that somebody still has.
+    /// Every library that is mapped or was given as a table, and that a program still has.
     pub fn living() -> Vec<Arc<Library>> {
         let mut living = lock(&LIVING);
         living.retain(|library| library.strong_count() > 0);

@@ -117,7 +117,7 @@ fn octets() {
 fn bell() {
     let (ringer, mut sleeper) = ring::doorbell().expect("an eventfd can be had");
     let rounds = 5_000_000u64;
-    report("doorbell: nobody sleeps", rounds, || {
+    report("doorbell: no thread sleeps", rounds, || {
         for _ in 0..rounds {
             ringer.ring();
         }

@@ -122,7 +122,7 @@ impl ByteProducer {
         }
     }
 
-    /// Is the other end gone? What is written then nobody reads.
+    /// Is the other end gone? What is written then nothing reads.
     pub fn is_abandoned(&self) -> bool {
         self.0.is_alone()
     }

@@ -1,4 +1,4 @@
-//! A crew: threads that help another with its work, item by item, while it waits for them and works along.
+//! A worker pool: threads that help another with its work, item by item, while it waits for them and works along.
 //!
 //! ```text
 //!   owner                                        helpers
@@ -9,9 +9,9 @@
 //! ```
 //! Runs of items are pulled, one atomic addition each. Each lane has a share of them that it begins with, the same
 //! place in every job, so that it finds in its cache what it had before; who is through with that takes of others'. So
-//! whoever is late does less, and the owner does everything itself where nobody helps. No lock, no queue, nothing left
-//! over: when [`Crew::each`] returns, no helper touches the items or the work any more. So both may be borrowed, and
-//! what became of an item does not depend on who did it.
+//! a thread that is late does less, and the owner does everything itself where nothing helps. No lock, no queue,
+//! nothing left over: when [`Crew::each`] returns, no helper touches the items or the work any more. So both may be
+//! borrowed, and what became of an item does not depend on who did it.
 //!
 //! **Why a late helper does no harm.** A share holds its end beside the next run, so who adds one to it learns from one
 //! value whether there was a run to pull. Only then does it read the job; and as long as a pulled run is not counted in
@@ -25,7 +25,7 @@ use core::ops::Range;
 /// Work on a run, by its number.
 type Work<'a> = dyn Fn(usize) + Sync + 'a;
 
-/// A helper panicked at its work: what it had in hand is half done, and the crew works no more.
+/// A helper panicked at its work: what it had in hand is half done, and the worker pool works no more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lost;
 
@@ -43,7 +43,7 @@ struct Board {
     shares: Box<[Line<AtomicU64>]>,
     /// Runs done, or given up.
     done: Line<AtomicU32>,
-    /// Somebody panicked.
+    /// A thread panicked.
     lost: AtomicBool,
     /// The helpers are to end.
     stop: AtomicBool,
@@ -113,9 +113,9 @@ impl Board {
         if self.lost.load(Ordering::Acquire) {
             return Err(Lost);
         }
-        // SAFETY: only the lifetime changes. Nobody reads this before the runs are shown, nor after `Wait` is dropped.
+        // SAFETY: only the lifetime changes. Nothing reads this before the runs are shown, nor after `Wait` is dropped.
         let work = unsafe { core::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
-        // SAFETY: all runs of the job before are done, so nobody reads.
+        // SAFETY: all runs of the job before are done, so nothing reads.
         self.job.with_mut(|job| unsafe { *job = Some(work) });
         // Exchanges, though stores would do: the order of all writes of a word is then the order of exchanges, and no
         // late addition to the runs of the job before can be taken for one of these.
@@ -160,7 +160,7 @@ struct Wait<'a> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        // Runs that nobody pulled are left only when the owner panics; nobody is to begin them then.
+        // Runs that nothing pulled are left only when the owner panics; nothing is to begin them then.
         while self.board.pull(0).is_some() {
             self.board.done.0.fetch_add(1, Ordering::AcqRel);
         }
@@ -171,7 +171,7 @@ impl Drop for Wait<'_> {
     }
 }
 
-/// A moment's patience: first without, then with giving up the processor, on which the other may want to run.
+/// A moment's wait: first without, then with giving up the processor, on which the other may want to run.
 fn pause(rounds: &mut u32) {
     *rounds += 1;
     #[cfg(loom)]
@@ -187,7 +187,7 @@ fn pause(rounds: &mut u32) {
 /// Rounds a helper looks for work before it sleeps: a fraction of a millisecond.
 const SPIN: u32 = if cfg!(any(loom, miri)) { 1 } else { 1 << 13 };
 
-/// Runs a helper's loop until the crew ends.
+/// Runs a helper's loop until the worker pool ends.
 fn serve(board: &Board, lane: usize, sleeper: &mut Sleeper) {
     let mut idle = 0;
     while !board.stop.load(Ordering::Acquire) {
@@ -277,10 +277,10 @@ mod threads {
         }
 
         /// Has `work` done to all items, by runs of at most `run` that follow each other; the number of the run's first
-        /// item comes with it. Returns when all is done. The order in which runs are done is nobody's.
+        /// item comes with it. Returns when all is done. The order in which runs are done is not defined.
         ///
         /// # Errors
-        /// Somebody panicked, now or in an earlier job: some items are half done, or not at all.
+        /// A thread panicked, now or in an earlier job: some items are half done, or not at all.
         ///
         /// # Panics
         /// If `run` is 0, or where `work` does on this thread.
@@ -336,7 +336,7 @@ mod threads {
         }
     }
 
-    // SAFETY: whoever gets at an item through this has it alone, and items may be sent.
+    // SAFETY: a thread that gets at an item through this has it alone, and items may be sent.
     unsafe impl<T: Send> Sync for Items<T> {}
 
     impl Drop for Crew {
@@ -461,7 +461,7 @@ mod tests {
         }));
         // All 64 done by helpers before the owner came is possible, if hardly.
         if caught.is_err() {
-            assert!(items.len() == 64, "nobody writes here any more");
+            assert!(items.len() == 64, "nothing writes here any more");
             assert_eq!(crew.each(&mut items, 1, &|_, _: &mut [u8]| {}), Err(Lost));
         }
     }

@@ -1,4 +1,4 @@
-//! Waking a sleeping consumer: the bell rings only if somebody sleeps, and no item is slept over.
+//! Waking a sleeping consumer: the bell rings only if a thread sleeps, and no item is slept over.
 //!
 //! The two sides meet in [`SleepFlag`] as in Dekker's algorithm:
 //!
@@ -109,7 +109,7 @@ impl Ringer {
         must
     }
 
-    /// Ring whether or not somebody sleeps: the present or next sleep ends at once.
+    /// Ring whether or not a thread sleeps: the present or next sleep ends at once.
     pub fn ring_anyway(&self) {
         self.0.ring();
     }
@@ -206,7 +206,7 @@ mod tests {
         let short = Some(Duration::from_millis(1));
         assert_eq!(sleeper.sleep(short, || true).unwrap(), Woken::Ready);
         assert_eq!(sleeper.sleep(short, || false).unwrap(), Woken::Timeout);
-        assert!(!ringer.ring(), "nobody sleeps");
+        assert!(!ringer.ring(), "no thread sleeps");
         assert_eq!(sleeper.sleep(short, || false).unwrap(), Woken::Timeout);
         // The item arrives after the announcement and before the look: both see it.
         let woken = sleeper.sleep(short, || {

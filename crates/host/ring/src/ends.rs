@@ -49,7 +49,7 @@ pub(crate) fn ends<P: Places>(places: P, at: usize) -> (Writer<P>, Reader<P>) {
     (Writer { tail: at, head_seen: at, shared: shared.clone() }, Reader { head: at, tail_seen: at, shared })
 }
 
-/// The capacity that a caller's wish for `least` places gets. Panics if that is 0 or does not fit.
+/// The capacity that a caller's request for `least` places gets. Panics if that is 0 or does not fit.
 pub(crate) fn capacity_for(least: usize) -> usize {
     assert!(least > 0, "a queue holds something");
     least.checked_next_power_of_two().expect("capacity fits the machine word")

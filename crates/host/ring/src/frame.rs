@@ -9,8 +9,8 @@
 //! A slot has one owner: the pool's free list, a [`Frame`], or (lent) the kernel or a peer.
 //!
 //! **Who unmaps.** Taking and retiring touch no atomic: the pool knows how many frames are out by subtraction. Only
-//! a frame dropped without `retire` (a stray) and the end of the pool count in the header; whoever comes last gives
-//! the mapping back. So a frame may outlive its pool, and a stray costs a slot but never soundness.
+//! a frame dropped without `retire` (a stray) and the end of the pool count in the header; a thread that comes last
+//! gives the mapping back. So a frame may outlive its pool, and a stray costs a slot but never soundness.
 
 use crate::map::{Mapping, PAGE, Pages, empty_in_children};
 use crate::sync::UnsafeCell;
@@ -47,7 +47,7 @@ unsafe fn give_up(header: NonNull<Header>, shares: u64) {
     }
     // Everything that others did with their slots happened before their subtraction.
     fence(Ordering::Acquire);
-    // SAFETY: nobody else holds a share, so this reference is alone; the header lies inside the mapping, so the
+    // SAFETY: nothing else holds a share, so this reference is alone; the header lies inside the mapping, so the
     // mapping is moved out before it is given back.
     unsafe {
         let mapping = header.as_ref().mapping.with_mut(|mapping| ManuallyDrop::take(&mut *mapping));
@@ -326,7 +326,7 @@ impl FramePool {
     }
 
     /// First slot and length of all slots together, to register with the kernel (UMEM). Valid while the pool lives;
-    /// whoever writes through it writes only to slots that are lent.
+    /// a thread that writes through it writes only to slots that are lent.
     pub fn mapping(&self) -> (NonNull<u8>, usize) {
         (self.base, self.slots as usize * self.size as usize)
     }

@@ -1,6 +1,6 @@
 //! Queues, byte rings, frame pools and doorbells: the few things that cores, threads and the kernel share.
 //!
-//! One of the seven rooms where `unsafe` lives; every block names its invariant and has a model beside it.
+//! One of the seven crates where `unsafe` lives; every block names its invariant and has a model beside it.
 //!
 //! * [`Crew`]: threads that help another with its work, a run of items at a time.
 //! * [`FramePool`], [`Frame`]: slots of one mapping, each with one owner.

@@ -55,7 +55,7 @@ impl Mapping {
     /// Memory that another library has set apart, which `give_back` returns to it.
     ///
     /// # Safety
-    /// `ptr` is aligned to a page, and `len` bytes from there are initialised, readable and writable, and nobody
+    /// `ptr` is aligned to a page, and `len` bytes from there are initialised, readable and writable, and nothing
     /// else's until `give_back` is called.
     pub unsafe fn lent(
         ptr: NonNull<u8>,
@@ -97,7 +97,7 @@ impl Drop for Mapping {
         if let Some(give_back) = self.give_back.take() {
             return give_back();
         }
-        // SAFETY: `ptr` and `len` came from `sys::map` and nobody unmapped them before.
+        // SAFETY: `ptr` and `len` came from `sys::map` and nothing unmapped them before.
         unsafe { sys::unmap(self.ptr, self.len) }
     }
 }
@@ -132,7 +132,7 @@ mod sys {
     }
 
     /// # Safety
-    /// `ptr` and `len` come from `map`, and nobody uses the memory any more.
+    /// `ptr` and `len` come from `map`, and nothing uses the memory any more.
     pub(super) unsafe fn unmap(ptr: NonNull<u8>, len: usize) {
         // SAFETY: the caller's promise. A failure could only mean that the promise was broken.
         let rc = unsafe { libc::munmap(ptr.as_ptr().cast(), len) };
@@ -166,7 +166,7 @@ mod sys {
     pub(super) fn empty_in_children(_ptr: NonNull<u8>, _len: usize) {}
 
     /// # Safety
-    /// `ptr` and `len` come from `map`, and nobody uses the memory any more.
+    /// `ptr` and `len` come from `map`, and nothing uses the memory any more.
     pub(super) unsafe fn unmap(ptr: NonNull<u8>, len: usize) {
         // SAFETY: the caller's promise.
         unsafe { dealloc(ptr.as_ptr(), layout(len)) }

@@ -71,7 +71,7 @@ impl<T, const PAGE: usize> Table<T, PAGE> {
         let page = self.page();
         let first = self.len();
         for nth in 0..PAGE {
-            // SAFETY: `page` is memory for `PAGE` items, aligned for them, and nobody else's.
+            // SAFETY: `page` is memory for `PAGE` items, aligned for them, and no other's.
             unsafe { page.cast::<T>().add(nth).write(make(first + nth)) };
         }
         self.pages.push(page);
@@ -97,7 +97,7 @@ impl<T, const PAGE: usize> Table<T, PAGE> {
         let Some(block) = self.blocks.last() else { handle_alloc_error(Self::LAYOUT) };
         let at = block.len() - self.left;
         self.left -= octets;
-        // SAFETY: `left` bytes at the block's end were nobody's, and `octets` are no more. A block begins at a page
+        // SAFETY: `left` bytes at the block's end were not in use, and `octets` are no more. A block begins at a page
         // of the machine, and the size of a type is a multiple of its alignment, so `at` is one, too.
         unsafe { block.ptr().add(at).cast() }
     }
@@ -168,7 +168,7 @@ impl<T, const PAGE: usize> Table<T, PAGE> {
 impl<T, const PAGE: usize> Drop for Table<T, PAGE> {
     fn drop(&mut self) {
         for (nth, page) in self.pages.iter().enumerate() {
-            // SAFETY: all items of a page in the list are there, and nobody looks at them after this.
+            // SAFETY: all items of a page in the list are there, and nothing looks at them after this.
             unsafe { page.drop_in_place() };
             if nth < self.singles {
                 // SAFETY: the first pages came from the allocator, with this layout.

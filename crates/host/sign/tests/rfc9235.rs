@@ -116,7 +116,7 @@ fn every_packet_to_the_octet() {
     }
 }
 
-/// A key that was left is not taken up again because somebody replays the SYN, whose MAC stays right for ever.
+/// A key that was left is not taken up again because an attacker replays the SYN, whose MAC stays right for ever.
 #[test]
 fn a_replayed_syn_moves_no_key() {
     for Section { title, packets } in &sections() {
@@ -131,7 +131,7 @@ fn a_replayed_syn_moves_no_key() {
         let mut server = Auth::new(&keys, &back, ours).unwrap();
         server.verify(syn.tcp, &syn.segment).unwrap();
         server.complete(ours, theirs);
-        // The client wishes to be answered with the other key.
+        // The client asks to be answered with the other key.
         let mut wish = ack.tcp.to_vec();
         let mac = Signature::find(&wish).unwrap().mac;
         wish[mac.start - 1] = SERVER + 1;

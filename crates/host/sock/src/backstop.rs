@@ -1,9 +1,9 @@
-//! The backstop of direct mode: when the application computes, or has let go of its last descriptor, somebody must
+//! The watchdog of direct mode: when the application computes, or has let go of its last descriptor, a thread must
 //! still acknowledge, retransmit and send what close left behind.
 //!
 //! A thread looks now and then whether the core was turned lately; how often, a [`Rhythm`] says. While the application
-//! sleeps in a call of ours for long, which holds the lock, the backstop parks; while nothing happens at all, the
-//! backstop sleeps in the kernel with the lock, from where any call rings it out. So an idle process costs nothing.
+//! sleeps in a call of ours for long, which holds the lock, the watchdog parks; while nothing happens at all, the
+//! watchdog sleeps in the kernel with the lock, from where any call rings it out. So an idle process costs nothing.
 
 use crate::direct::Direct;
 use crate::engine::Pumped;
@@ -43,7 +43,7 @@ fn run(direct: &Weak<Direct>) {
     }
 }
 
-/// Turns the core if nobody has for a while.
+/// Turns the core if nothing has for a while.
 fn look(direct: &Direct) -> Found {
     let Some(mut engine) = direct.try_lock() else {
         return if direct.nudge().waits() { Found::There } else { Found::Away };
@@ -59,7 +59,7 @@ fn look(direct: &Direct) -> Found {
 /// Sleeps until the application comes back from a call, without keeping `direct` alive.
 fn park(direct: Arc<Direct>) {
     direct.nudge().park();
-    // The call may have returned between our look and this: then the lock is free, or somebody else's, and we go on.
+    // The call may have returned between our look and this: then the lock is free, or another's, and we go on.
     if direct.try_lock().is_some() || !direct.nudge().waits() {
         return;
     }

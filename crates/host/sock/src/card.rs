@@ -9,7 +9,7 @@ use pio::{Card, CardConfig, PacketIo};
 /// The workers of a card that do not receive: at the link, and on the way up.
 const OTHERS: usize = 2;
 
-/// The port of a core behind a card with as many receive workers as are wished for, if any are.
+/// The port of a core behind a card with as many receive workers as are requested, if any are.
 pub(crate) fn card(
     settings: &Settings,
     core: usize,

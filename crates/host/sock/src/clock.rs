@@ -3,7 +3,7 @@
 use base::Instant;
 use std::sync::OnceLock;
 
-/// Where a door's time comes from.
+/// Where an API's time comes from.
 pub trait Clock: Send {
     /// The time now; never goes back.
     fn now(&self) -> Instant;
@@ -21,7 +21,7 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// The clock.
-    #[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
+    #[allow(clippy::disallowed_methods, reason = "an API is where time enters")]
     pub fn new() -> Self {
         SystemClock { origin: *ORIGIN.get_or_init(std::time::Instant::now) }
     }
@@ -34,7 +34,7 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
-    #[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
+    #[allow(clippy::disallowed_methods, reason = "an API is where time enters")]
     fn now(&self) -> Instant {
         Instant::from_secs(1) + self.origin.elapsed()
     }

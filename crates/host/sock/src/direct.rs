@@ -27,7 +27,7 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Direct mode over an engine, with a backstop thread that keeps ACKs and timers going while the application
+    /// Direct mode over an engine, with a watchdog thread that keeps ACKs and timers going while the application
     /// computes.
     pub fn start(engine: Engine) -> std::io::Result<Arc<Self>> {
         let direct = Arc::new(Direct::without_backstop(engine));
@@ -35,14 +35,14 @@ impl Direct {
         Ok(direct)
     }
 
-    /// Direct mode without a backstop: nothing at all happens between calls.
+    /// Direct mode without a watchdog: nothing at all happens between calls.
     pub fn without_backstop(mut engine: Engine) -> Self {
         let waker = engine.core().io().waker();
         let backstop = Nudge::default();
         Direct { engine: Mutex::new(engine), contenders: AtomicU32::new(0), waker, backstop }
     }
 
-    /// The engine if nobody has it; does not ring.
+    /// The engine if nothing has it; does not ring.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Engine>> {
         match self.engine.try_lock() {
             Ok(guard) => Some(guard),
@@ -55,7 +55,7 @@ impl Direct {
         &self.backstop
     }
 
-    /// The engine, for as long as the guard lives; rings out whoever sleeps with it.
+    /// The engine, for as long as the guard lives; rings out a thread that sleeps with it.
     pub fn lock(&self) -> MutexGuard<'_, Engine> {
         match self.engine.try_lock() {
             Ok(guard) => guard,
@@ -114,8 +114,8 @@ impl Direct {
                 self.follow(engine, on, deadline)?;
                 continue;
             }
-            // A ring is lost on a sleeper whom packets woke at the same time: whoever keeps the lock to sleep
-            // again must see for itself that nobody wants it.
+            // A ring is lost on a sleeper whom packets woke at the same time: a thread that keeps the lock to sleep
+            // again must see for itself that no thread wants it.
             if !self.is_wanted() {
                 self.backstop.set_waits(true);
                 let pumped = engine.pump(deadline);

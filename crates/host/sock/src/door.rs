@@ -39,7 +39,7 @@ pub trait Mode: Send + Sync {
         self.wait_for(on, timeout, attempt)
     }
 
-    /// One attempt; when it would block, the stack gets a chance to change that, but nobody sleeps.
+    /// One attempt; when it would block, the stack gets a chance to change that, but no thread sleeps.
     fn attempt<R>(
         &self,
         attempt: impl FnMut(&mut Engine<Self::Below>) -> Result<R, Errno>,
@@ -227,7 +227,7 @@ impl<M: Mode> Sockets for M {
 
     fn connect(&self, fd: Fd, remote: Endpoint) -> Result<(), Errno> {
         let first = self.lock().connect(fd, remote);
-        // Whoever began it, perhaps a send with MSG_FASTOPEN: a socket that blocks waits for its end.
+        // Whichever call began it, perhaps a send with MSG_FASTOPEN: a socket that blocks waits for its end.
         let under_way = matches!(first, Err(Errno::EINPROGRESS | Errno::EALREADY));
         if !under_way || self.lock().nonblocking(fd)? {
             return first;

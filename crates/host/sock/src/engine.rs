@@ -1,5 +1,5 @@
 //! One core's stack with descriptors on top: what direct mode calls under its lock and paired mode owns on its
-//! thread. Nothing here blocks; a call that would have to gives EAGAIN (or EINPROGRESS) and the door waits.
+//! thread. Nothing here blocks; a call that would have to gives EAGAIN (or EINPROGRESS) and the API waits.
 
 mod epoll;
 mod fast_open;
@@ -216,7 +216,7 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// See [`crate::Sockets::accept`]; EAGAIN when nobody waits.
+    /// See [`crate::Sockets::accept`]; EAGAIN when no thread waits.
     pub fn accept(&mut self, fd: Fd) -> Result<(Fd, Endpoint), Errno> {
         let (id, v6, extras, binding) = match &self.object(fd)?.kind {
             Kind::Listener(l) => {
@@ -458,7 +458,7 @@ impl<T: Transport> Engine<T> {
         self.descriptors.dup(fd)
     }
 
-    /// See [`crate::Sockets::close`]; never waits, even with SO_LINGER (the door does that first).
+    /// See [`crate::Sockets::close`]; never waits, even with SO_LINGER (the API does that first).
     pub fn close(&mut self, fd: Fd) -> Result<(), Errno> {
         let Some(object) = self.descriptors.close(fd)? else { return Ok(()) };
         let mut head = object.watches;
@@ -679,7 +679,7 @@ fn in_family(settings: &Settings, endpoint: Endpoint) -> Result<Endpoint, Errno>
 }
 
 impl<T: Transport> Engine<T> {
-    /// Timeouts of a descriptor, for the doors that block.
+    /// Timeouts of a descriptor, for the APIs that block.
     pub(crate) fn extras(&self, fd: Fd) -> Extras {
         match self.object(fd).map(|o| &o.kind) {
             Ok(Kind::Fresh(s)) => s.extras,

@@ -1,4 +1,4 @@
-//! POSIX error numbers: they exist only here and at the doors. Below, errors are small enums.
+//! POSIX error numbers: they exist only here and at the APIs. Below, errors are small enums.
 
 use stack::OpError;
 

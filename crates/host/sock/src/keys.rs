@@ -109,7 +109,7 @@ impl Fields<'_> {
         }
     }
 
-    /// Address and prefix, as TCP-AO takes them: nobody in particular has no prefix.
+    /// Address and prefix, as TCP-AO takes them: no peer in particular means no prefix.
     fn peers(&self, prefix: u8) -> Result<Peers, Errno> {
         let peers = whole(self.addr()?);
         if prefix > peers.prefix || (prefix == 0) != peers.addr.is_unspecified() {

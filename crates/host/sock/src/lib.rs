@@ -1,5 +1,5 @@
 //! Sockets over a Millstream stack: descriptors, epoll, poll, pipes and options with Linux's meaning, and a
-//! Rust door that reads like std::net.
+//! Rust API that reads like std::net.
 #![forbid(unsafe_code)]
 
 pub mod address;
@@ -46,7 +46,7 @@ pub use errno::Errno;
 pub use net::{Stack, TcpListener, TcpStream};
 pub use open::{OpenError, Opened, Tap, open, open_hosted, open_interruptible, open_over, pin_to};
 pub use paired::Paired;
-pub use pio::give_up_root;
+pub use pio::{give_up_root, loses_link, set_capabilities, use_all_permitted};
 pub use policy::elevated;
 pub use poller::Poller;
 pub use settings::{

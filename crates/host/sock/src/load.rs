@@ -16,12 +16,12 @@ impl Load {
         self.spun += time;
     }
 
-    /// Whoever turns the core goes to sleep at `now`.
+    /// A thread that turns the core goes to sleep at `now`.
     pub(crate) fn on_sleep(&mut self, now: Instant) {
         self.asleep_since.get_or_insert(now);
     }
 
-    /// Somebody is awake to turn it again, at `now`.
+    /// A thread is awake to turn it again, at `now`.
     pub(crate) fn on_wake(&mut self, now: Instant) {
         if let Some(since) = self.asleep_since.take() {
             self.slept += now.since(since);

@@ -144,7 +144,7 @@ fn open_with(
     Ok(Opened { stacks, taps, tree, metrics, control: settings.control })
 }
 
-/// A link that has nothing of the kernel's needs an address, or nobody ever reaches what listens there.
+/// A link that has nothing of the kernel's needs an address, or nothing ever reaches what listens there.
 fn reachable(settings: &Settings, ports: &[Box<dyn PacketIo>]) -> Result<(), OpenError> {
     let alone = ports.iter().any(|port| !port.caps().shares_kernel_addresses);
     if alone && settings.address.is_empty() {
@@ -214,14 +214,14 @@ fn limits(settings: &Settings) -> Limits {
 
 fn start_hosted(settings: &Settings, core: Core, host: Box<dyn Host>) -> Result<Arc<Hosted>, OpenError> {
     let engine = Engine::new(core, Box::new(SystemClock::new()), limits(settings));
-    Hosted::start(engine, host).map_err(|e| OpenError(format!("the backstop thread: {e}")))
+    Hosted::start(engine, host).map_err(|e| OpenError(format!("the watchdog thread: {e}")))
 }
 
 fn start(settings: &Settings, index: usize, core: Core) -> Result<Stack, OpenError> {
     match settings.mode {
         Mode::Direct => {
             let engine = Engine::new(core, Box::new(SystemClock::new()), limits(settings));
-            Ok(Direct::start(engine).map_err(|e| OpenError(format!("the backstop thread: {e}")))?)
+            Ok(Direct::start(engine).map_err(|e| OpenError(format!("the watchdog thread: {e}")))?)
         }
         Mode::Paired => start_paired(settings, index, core, None),
     }

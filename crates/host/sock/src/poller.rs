@@ -1,4 +1,4 @@
-//! The epoll-style door in Rust: one poller, many sockets, your word with each.
+//! The epoll-style API in Rust: one poller, many sockets, your word with each.
 
 use crate::Errno;
 use crate::net::Stack;

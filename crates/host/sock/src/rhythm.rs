@@ -43,7 +43,7 @@ pub(crate) enum Next {
     Lead,
 }
 
-/// The rhythm of the looks.
+/// The interval of the looks.
 #[derive(Default)]
 pub(crate) struct Rhythm {
     /// For how long the program was always there, and for how long it has not come back from a call.
@@ -63,7 +63,7 @@ impl Rhythm {
         if self.relied_on { LOOK[0] } else { (self.attended / TRUST).clamp(LOOK[0], LOOK[1]) }
     }
 
-    /// Is there somebody whom only a look wakes while the one who turns the core is away? Then that is looked after,
+    /// Is there a thread that only a poll wakes while the one who turns the core is away? Then that is looked after,
     /// however soon it has always come back.
     pub(crate) fn rely(&mut self, relied_on: bool) {
         self.relied_on = relied_on;

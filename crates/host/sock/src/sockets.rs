@@ -1,4 +1,4 @@
-//! The calls of every door: BSD sockets, epoll, poll and pipes, with Linux's meaning and errors.
+//! The calls of every API: BSD sockets, epoll, poll and pipes, with Linux's meaning and errors.
 
 use crate::Errno;
 use base::{Duration, Endpoint, Instant};
@@ -190,7 +190,7 @@ pub trait Sockets: Send + Sync {
     /// Accept connections; a second call changes the backlog.
     fn listen(&self, fd: Fd, backlog: u32) -> Result<(), Errno>;
     /// Leave new connections of a listener to other processes that share its port ([`crate::Settings::share`]), or
-    /// take them again. Those it has stay; while nobody takes new ones they are left unanswered, and their clients
+    /// take them again. Those it has stay; while nothing takes new ones they are left unanswered, and their clients
     /// try again.
     fn park(&self, fd: Fd, parked: bool) -> Result<(), Errno>;
     /// The next connection and its peer; blocks unless non-blocking. The new socket is blocking.

@@ -51,7 +51,7 @@ pub trait Transport: Send {
 
     /// See [`Core::set_fast_open`].
     fn set_fast_open(&mut self, id: ListenerId, wish: FastOpenListen);
-    /// The keys of listeners that have none of their own; `None` if nobody is there to tell.
+    /// The keys of listeners that have none of their own; `None` if the core is gone.
     fn fast_open_keys(&mut self, now: Instant) -> Option<FastOpenKeys>;
 
     /// May connects use Fast Open?
@@ -160,7 +160,7 @@ pub trait Transport: Send {
     fn remote(&self, id: ConnId) -> Endpoint;
     /// The CPU that handles what arrives for the connection.
     fn incoming_cpu(&mut self, id: ConnId) -> Option<u32>;
-    /// Everything TCP_INFO shows; `None` if nobody is there to tell.
+    /// Everything TCP_INFO shows; `None` if the core is gone.
     fn info(&mut self, now: Instant, id: ConnId) -> Option<Info>;
     /// Name of the congestion control.
     fn control_name(&mut self, id: ConnId) -> &'static str;

@@ -67,7 +67,7 @@ impl Waiting {
         at.is_some_and(|at| self.rows.swap_remove(at).woken)
     }
 
-    /// Wakes everybody who waits for `object`.
+    /// Wakes every thread that waits for `object`.
     pub(crate) fn wake(&mut self, object: u32) {
         for row in &mut self.rows {
             if row.object.is_none_or(|o| o == object) {
@@ -79,7 +79,7 @@ impl Waiting {
         }
     }
 
-    /// Is anybody excused?
+    /// Is a connection excused?
     pub(crate) fn has_excused(&self) -> bool {
         self.rows.iter().any(|row| row.excused)
     }
@@ -89,7 +89,7 @@ impl Waiting {
         std::mem::take(&mut self.rung)
     }
 
-    /// Is somebody on the way who has been woken and does not run yet?
+    /// Is a thread on the way that has been woken and does not run yet?
     pub(crate) fn has_woken(&self) -> bool {
         self.rows.iter().any(|row| row.woken)
     }
@@ -99,7 +99,7 @@ impl Waiting {
         !std::mem::replace(&mut self.led, true)
     }
 
-    /// A thread stops waiting; it turned the core if it `leads`. If nobody turns it now, one of those who park takes
+    /// A thread stops waiting; it turned the core if it `leads`. If no thread turns it now, one of those who park takes
     /// over: also when this one was woken to take over and found what it waited for instead.
     pub(crate) fn leave(&mut self, leads: bool) {
         self.led &= !leads;
@@ -122,13 +122,13 @@ impl Waiting {
         }
     }
 
-    /// Wakes all, and nobody turns the core: it is over.
+    /// Wakes all, and no thread turns the core: it is over.
     pub(crate) fn end(&mut self) {
         self.led = false;
         self.rows.iter_mut().for_each(Row::wake);
     }
 
-    /// Nobody has the doorbell or the core: wakes one of those who sleep, unless it was woken before, to take it over.
+    /// Nothing has the doorbell or the core: wakes one of those who sleep, unless it was woken before, to take it over.
     pub(crate) fn wake_successor(&mut self) {
         if let Some(row) = self.rows.first_mut() {
             row.wake();

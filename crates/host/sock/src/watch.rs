@@ -145,7 +145,7 @@ impl Watches {
     }
 
     /// Queues the watch if any of `edges` interests it. The object of its set, if there is news of the set for others:
-    /// whoever watches it may not have looked into it since the last.
+    /// a thread that watches it may not have looked into it since the last.
     pub(crate) fn queue(&mut self, watch: u32, edges: Ready) -> Option<u32> {
         let w = self.watches.get_mut(watch)?;
         let edges = edges.in_all_names();

@@ -476,7 +476,7 @@ fn an_accepted_socket_takes_and_tells_the_options_that_linux_s_does() {
     w.server.setsockopt(s, sol, libc::SO_REUSEADDR, &0i32.to_ne_bytes()).unwrap();
     assert_eq!(get_int(&mut w.server, s, sol, libc::SO_REUSEADDR), Ok(0));
     assert_eq!(get_int(&mut w.server, listener, sol, libc::SO_REUSEADDR), Ok(1));
-    assert_eq!(get_int(&mut w.server, s, tcp, libc::TCP_QUICKACK), Ok(1), "until somebody says otherwise");
+    assert_eq!(get_int(&mut w.server, s, tcp, libc::TCP_QUICKACK), Ok(1), "until a thread says otherwise");
     let usual = i32::from(CoreConfig::default().tcp.syn_retries);
     assert_eq!(get_int(&mut w.server, s, tcp, libc::TCP_SYNCNT), Ok(usual));
     // An IPv4 socket has no options of IPv6.

@@ -1,4 +1,4 @@
-//! Goal: TCP Fast Open (RFC 7413) through the doors of both modes: calls that block and calls that do not, over IPv4
+//! Goal: TCP Fast Open (RFC 7413) through the APIs of both modes: calls that block and calls that do not, over IPv4
 //! and IPv6; every byte arrives once, and what could go with the SYN did.
 
 use base::{Addr, Duration, Endpoint};

@@ -1,4 +1,4 @@
-//! Goal: what calls say beside the bytes is obeyed and answered, through the doors of both modes.
+//! Goal: what calls say beside the bytes is obeyed and answered, through the APIs of both modes.
 
 use base::{Addr, Duration};
 use pio::{PairConfig, pair};

@@ -83,7 +83,7 @@ impl Loop {
     /// Until there is an event.
     fn next(&self) -> Vec<Fd> {
         loop {
-            assert!(self.is_lit(LONG), "nobody wakes the loop");
+            assert!(self.is_lit(LONG), "no thread wakes the loop");
             match self.poll() {
                 found if found.is_empty() => {}
                 found => return found,
@@ -132,13 +132,13 @@ fn a_busy_loop_is_stood_in_for() {
     let at = Loop::new(&two);
     at.watch(listener);
     at.settle();
-    // Nobody comes to the loop, and yet the handshake ends and bytes are acknowledged.
+    // No client comes to the loop, and yet the handshake ends and bytes are acknowledged.
     let client = connect(&one);
     one.send(client, b"octets", SendFlags::default()).unwrap();
     let mut looks = 0;
     while one.unsent(client).unwrap().0 > 0 {
         looks += 1;
-        assert!(looks < 2_000, "nobody acknowledges");
+        assert!(looks < 2_000, "no peer acknowledges");
         std::thread::sleep(Duration::from_millis(2));
     }
     assert_eq!(at.next(), [listener]);

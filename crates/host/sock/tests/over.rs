@@ -1,5 +1,5 @@
-//! Goal: a panic in the stack ends its port and says so to everybody who waits or comes later; nobody waits for ever
-//! and no packet is taken from the kernel any more. Direct, paired and hosted mode here; a real interface in the
+//! Goal: a panic in the stack ends its port and says so to every thread that waits or comes later; no thread waits for
+//! ever and no packet is taken from the kernel any more. Direct, paired and hosted mode here; a real interface in the
 //! tests of `bench`.
 
 use base::{Addr, Duration};
@@ -125,7 +125,7 @@ fn threads_that_wait_in_direct_mode_hear_of_a_panic() {
     scene.ends(told);
 }
 
-/// Nobody is inside a call: the backstop's thread meets the fault.
+/// No thread is inside a call: the watchdog's thread meets the fault.
 #[test]
 fn a_panic_of_the_backstop_ends_the_port() {
     let mut scene = scene(|engine| Direct::start(engine).unwrap());

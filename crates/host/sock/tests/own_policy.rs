@@ -85,7 +85,7 @@ fn a_library_comes_carries_and_goes() {
         assert!(octets.iter().all(|&octet| octet == 7));
         if round == 50 {
             tree.set("net.inet.tcp.cc.remove_force", "mimd").unwrap();
-            assert_eq!(tree.get("net.inet.tcp.cc.libraries").unwrap(), "", "nobody has it: it is unmapped");
+            assert_eq!(tree.get("net.inet.tcp.cc.libraries").unwrap(), "", "nothing has it: it is unmapped");
         }
     }
     let sender = sender.join().unwrap();

@@ -167,7 +167,7 @@ fn timeouts_and_non_blocking_calls() {
     assert_eq!(stream.read(&mut byte).unwrap_err().kind(), ErrorKind::WouldBlock);
     stream.set_nonblocking(true).unwrap();
     assert_eq!(stream.read(&mut byte).unwrap_err().kind(), ErrorKind::WouldBlock);
-    // Nobody reads at the other end: the writer is stopped, and says so.
+    // Nothing reads at the other end: the writer is stopped, and says so.
     let chunk = pattern(100_000, 0);
     let (mut sent, mut full) = (0, 0);
     while full < 3 {
@@ -203,7 +203,7 @@ fn errors_are_linux_s() {
     let (client, server) = stacks(PairedConfig::default());
     let refused = TcpStream::connect(&client, "10.0.0.1:9").err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
-    // Nobody has this address, and a non-blocking connect learns of a bad source at once or by SO_ERROR.
+    // No host has this address, and a non-blocking connect learns of a bad source at once or by SO_ERROR.
     let fd = client.socket(Family::V4).unwrap();
     let foreign = Endpoint::new(Addr::v4([10, 9, 9, 9]), 5);
     assert_eq!(client.bind(fd, foreign), Err(Errno::EADDRNOTAVAIL));
@@ -233,7 +233,7 @@ fn errors_are_linux_s() {
     drop(peer);
     assert_eq!(stream.read(&mut buf).unwrap_err().kind(), ErrorKind::ConnectionReset);
 
-    // What nobody accepted is reset when the listener goes.
+    // What was not accepted is reset when the listener goes.
     let mut stream = TcpStream::connect(&client, "10.0.0.1:7").unwrap();
     stream.write_all(b"hello?").unwrap();
     std::thread::sleep(Duration::from_millis(20));

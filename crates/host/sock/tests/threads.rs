@@ -1,4 +1,4 @@
-//! Goal: the std::net-like door: blocking calls, timeouts, threads that share a stack, over two stacks joined in
+//! Goal: the std::net-like API: blocking calls, timeouts, threads that share a stack, over two stacks joined in
 //! memory, each turned by its own application.
 
 use base::{Addr, Duration};
@@ -66,7 +66,7 @@ fn timeouts_and_non_blocking_calls() {
     stream.set_nonblocking(true).unwrap();
     assert_eq!(stream.read(&mut byte).unwrap_err().kind(), ErrorKind::WouldBlock);
     drop(stream);
-    // Nobody calls the client's stack any more: its backstop sends the FIN.
+    // No thread calls the client's stack any more: its watchdog sends the FIN.
     assert_eq!(serving.join().unwrap(), 0);
 }
 

@@ -1,5 +1,5 @@
-//! Connections that begin from the archive's moulds ([`crate::moulds`]), and what they leave there. Whatever is unusual
-//! begins the long way, and on the wire nobody can tell.
+//! Connections that begin from the archive's cache entries ([`crate::moulds`]), and what they leave there. Whatever is
+//! unusual begins the long way, and on the wire nothing can tell.
 
 use base::{Addr, Instant};
 use tcp::{Connection, FastOpenAnswer, SocketOptions};
@@ -135,7 +135,7 @@ impl Core {
         let active = !meta.marks.has(Marks::HALF_OPEN);
         let mould = if active { std::mem::replace(&mut meta.listener, NIL) } else { meta.owner };
         let Some(mould) = self.moulds.get(mould) else { return false };
-        // By now the mould may be of another kind.
+        // By now the cache entry may be of another kind.
         let key = tcp.key();
         let fits = mould.listener.is_none() == active && mould.template.is_v4() == key.is_v4();
         if !fits || !self.port.stock() {
@@ -172,7 +172,7 @@ impl Core {
     pub(crate) fn note_proven(&mut self, index: u32) {
         let meta = &self.conns.slot(index).meta;
         if meta.marks.has(Marks::AGAIN) {
-            // Nobody owns it yet.
+            // Nothing owns it yet.
             self.moulds.touch(self.now, meta.owner);
         }
     }
@@ -193,7 +193,7 @@ impl Core {
         }
     }
 
-    /// Makes a mould of a connection.
+    /// Makes a cache entry of a connection.
     fn keep(
         &mut self,
         now: Instant,

@@ -17,7 +17,7 @@ pub(crate) struct Marks(u16);
 impl Marks {
     /// Its flow table entry leads here.
     pub(crate) const IN_TABLE: Marks = Marks(1);
-    /// Somebody owns it: it may be over, but stays until its owner lets go.
+    /// A socket owns it: it may be over, but stays until its owner lets go.
     pub(crate) const OWNED: Marks = Marks(2);
     /// Stands in a list.
     pub(crate) const LISTED: Marks = Marks(4);

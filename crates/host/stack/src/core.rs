@@ -111,7 +111,7 @@ impl Shared {
         Cx { now, config: &self.config, pool: &mut self.pool, counters: &mut self.counters, probe }
     }
 
-    /// May segments be delivered as one? Not while somebody watches who must see each.
+    /// May segments be delivered as one? Not while an observer watches who must see each.
     #[inline]
     pub(crate) fn merges(&self) -> bool {
         self.probes.as_ref().is_none_or(|probe| !probe.wants_each())
@@ -194,7 +194,7 @@ pub struct Core {
     pub(crate) probes_begun: u64,
     /// Those that are attached, in order.
     pub(crate) probe_ids: Vec<ProbeId>,
-    /// Somebody looks at a tracepoint.
+    /// An observer looks at a tracepoint.
     pub(crate) tracer: Option<Box<Tracer>>,
     /// The port had no frame when one was needed.
     pub(crate) starved: bool,

@@ -67,7 +67,7 @@ struct Page {
     depth: u32,
 }
 
-/// The secret of the table's hash: multiplications folded to 64 bits, keyed before each. Whoever chooses
+/// The secret of the table's hash: multiplications folded to 64 bits, keyed before each. An attacker that chooses
 /// addresses and ports cannot choose buckets without knowing it, and nothing that leaves the host tells of
 /// it. A tenth of SipHash's work, which would be a twentieth of a short connection's.
 struct Secret([u64; 4]);

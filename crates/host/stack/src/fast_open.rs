@@ -12,8 +12,8 @@ use crate::listeners::{Listener, ListenerId};
 use crate::ops::{Connect, OpError};
 use crate::rx::Sender;
 
-/// How long a connection that was reset before its client proved itself still counts: whoever spoofs SYNs makes the
-/// owners of the addresses answer with RSTs (RFC 7413, section 5.1).
+/// How long a connection that was reset before its client proved itself still counts: who spoofs SYNs makes
+/// the owners of the addresses answer with RSTs (RFC 7413, section 5.1).
 const RESET_COUNTS: Duration = Duration::from_secs(60);
 
 /// Fast Open options of a listener (TCP_FASTOPEN, TCP_FASTOPEN_KEY).
@@ -167,7 +167,7 @@ impl Core {
         FastOpenAnswer::to(config, &keys, key, syn, counters)
     }
 
-    /// A connection that began with a good cookie waits for accept at once. Its SYN-ACK waits for nobody.
+    /// A connection that began with a good cookie waits for accept at once. Its SYN-ACK waits for nothing.
     pub(crate) fn queue_unproven(&mut self, id: ListenerId, index: u32) {
         self.conns.slot_mut(index).meta.listener = id.0;
         self.queue_for_accept(index);

@@ -43,7 +43,7 @@ impl Offload {
     pub const BUDGET_MAX: Duration = HOLD_MAX;
 }
 
-/// A frame that nobody has looked at.
+/// A frame that nothing has looked at.
 struct Fresh(RxPacket);
 
 impl AsRef<[u8]> for Fresh {

@@ -2,7 +2,7 @@
 //!
 //! A table of sets; of a full one what was learned longest ago makes room. Only connections whose handshake was
 //! completed teach, so forged SYNs change nothing here; and addresses that one peer has many of, those of an IPv6
-//! network of 64 bits, share a set, so that nobody can drive out all the others. Like FreeBSD's host cache it goes by
+//! network of 64 bits, share a set, so that nothing can drive out all the others. Like FreeBSD's host cache it goes by
 //! the peer's address alone, because the destination alone decides about the route here. A [`crate::paths::Path`] knows
 //! where its entry lies, and of all connections that end in the same second the first one teaches: a short connection
 //! pays two comparisons. The path MTUs that routers tell lie in [`crate::paths::Paths`], because connections that

@@ -93,7 +93,7 @@ impl Core {
             return true;
         }
         match self.listeners.get(ListenerId(meta.listener)) {
-            // Nobody wants it any more.
+            // Nothing wants it any more.
             None => {
                 tcp.abort(&mut self.shared.cx(now));
                 self.touch(index);
@@ -201,7 +201,7 @@ impl Core {
         {
             return self.drops.count(PacketDrop::NotForUs);
         }
-        // What is left of a flow here may be revived here, whoever has the bucket now.
+        // What is left of a flow here may be revived here, whichever member has the bucket now.
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
         if above.is_none() && !self.looping && !self.port.io.is_ours(sender.key, opens) {
             return self.drops.count(PacketDrop::AnothersFlow);

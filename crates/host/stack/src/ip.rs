@@ -102,8 +102,8 @@ impl Ip {
         (self.loopback == Loopback::All).then(|| addr.localhost())
     }
 
-    /// Is this nobody's address but that of many, or of none: a group, the limited broadcast, or the first or last
-    /// address of a subnet of ours (RFC 9293, MUST-46, MUST-57 and MUST-63)?
+    /// Is this not the address of one host but that of many, or of none: a group, the limited broadcast, or the first
+    /// or last address of a subnet of ours (RFC 9293, MUST-46, MUST-57 and MUST-63)?
     pub(crate) fn is_of_many(&self, addr: Addr) -> bool {
         if addr.is_multicast_or_broadcast() {
             return true;

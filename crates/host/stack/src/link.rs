@@ -145,7 +145,7 @@ impl Core {
         let answer =
             nd::Message::Advertisement { target, target_mac, router: false, solicited, replaces: true };
         if !solicited {
-            // Somebody asks whether our address is free (RFC 4862): all shall know that it is not.
+            // A peer asks whether our address is free (RFC 4862): all shall know that it is not.
             return self.send_nd(target, ALL_NODES, nd::multicast_mac(ALL_NODES), &answer);
         }
         if let Some(mac) = source_mac {
@@ -170,7 +170,7 @@ impl Core {
         self.dirty.append(&mut self.conns, &mut waiting);
     }
 
-    /// Repeats questions; where nobody answered, those who waited learn it when they are flushed.
+    /// Repeats questions; where no peer answered, those who waited learn it when they are flushed.
     pub(crate) fn ask_again(&mut self, now: Instant) {
         if self.hops.next().is_none_or(|at| at > now) {
             return;
@@ -200,5 +200,5 @@ impl Core {
     }
 }
 
-/// Everybody on the link (RFC 4291, section 2.7.1).
+/// All hosts on the link (RFC 4291, section 2.7.1).
 const ALL_NODES: Addr = Addr::v6([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);

@@ -44,7 +44,7 @@ pub(crate) struct Listener {
     pub(crate) half_open: u32,
     /// Connections of clients that showed a cookie and nothing else yet.
     pub(crate) unproven: Unproven,
-    /// Connections nobody accepted yet, first come first.
+    /// Connections not accepted yet, first come first.
     pub(crate) queue: VecDeque<u32>,
     /// Until when acknowledgments of SYN cookies are believed.
     pub(crate) cookies_until: Instant,
@@ -332,7 +332,7 @@ mod tests {
         };
         assert_eq!(turns(Some(1)), [1, 1, 3, 3, 1]);
         assert_eq!(turns(Some(2)), [0, 0, 0, 0, 0]);
-        assert_eq!(turns(Some(3)), [0, 1, 2, 3, 4], "nobody is for it: they take turns");
+        assert_eq!(turns(Some(3)), [0, 1, 2, 3, 4], "nothing is for it: they take turns");
         assert_eq!(turns(None), [0, 1, 2, 3, 4]);
     }
 }

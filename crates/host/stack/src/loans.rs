@@ -6,7 +6,7 @@
 //!                                                     └── not by the next turn: copied, frames go back
 //! ```
 //! A batch that has lent anything is kept whole, so frames are never moved one by one; and none is kept beyond the
-//! next turn, nor more than [`FRAMES_MAX`] of them, so the port never starves, whoever does not read. TCP's part is
+//! next turn, nor more than [`FRAMES_MAX`] of them, so the port never starves, whatever does not read. TCP's part is
 //! [`tcp::Connection::on_lent_run`].
 
 use base::Instant;
@@ -23,9 +23,9 @@ use crate::core::Core;
 pub(crate) const FRAMES_MAX: usize = crate::rx::BATCHES as usize * BATCH_MAX;
 /// Bytes of a read, and of what it finds in a batch, from which on copying them is worth sharing.
 const SHARE_FROM: usize = 16 << 10;
-/// Bytes of payload from which on a packet that the link has merged is worth a loan.
+/// Bytes of payload from which on a packet that the link has merged is worth borrowing.
 pub(crate) const LONG: usize = 4 << 10;
-/// Turns without loans at most, after some that nobody read in time.
+/// Turns without borrowed runs at most, after some that nothing read in time.
 const PAUSE_MAX: u32 = 63;
 
 const _: () =
@@ -43,7 +43,7 @@ struct Lent {
     text: u32,
     size: u32,
     octets: u32,
-    /// Bytes that were read, all if nobody wants the rest.
+    /// Bytes that were read, all if no reader needs the rest.
     done: u32,
 }
 
@@ -137,8 +137,8 @@ impl Loans {
         self.pause == 0 && self.frames + frames <= FRAMES_MAX
     }
 
-    /// A train of the batch that is being processed, whose first packet is at place `head`, is lent to the connection
-    /// at `index`.
+    /// A merged run of the batch that is being processed, whose first packet is at place `head`, is lent to the
+    /// connection at `index`.
     #[inline]
     pub(crate) fn lend(&mut self, index: u32, trains: &Trains, train: &Train, head: u16) {
         let first = self.places.len();
@@ -239,8 +239,8 @@ impl Loans {
         copied
     }
 
-    /// Reads with a crew, for which the place of each piece is decided before any is copied. A job for each batch:
-    /// each lane has that part of one in its cache which it verified.
+    /// Reads with a worker pool, for which the place of each piece is decided before any is copied. A job for each
+    /// batch: each lane has that part of one in its cache which it verified.
     fn read_along(&mut self, index: u32, into: &mut [u8], crew: &mut Crew) -> usize {
         let mut copied = 0;
         while copied < into.len()

@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::demux::Flow;
 use crate::rx::Arrival;
 
-/// Does the packet at place `at` of a batch join a train? What the link has merged already it leaves alone.
+/// Does the packet at place `at` of a batch join a merged run? What the link has merged already it leaves alone.
 #[inline]
 pub(crate) fn joins(trains: &mut Trains, batch: &RxBatch, at: usize, ip: usize, summer: Summer) -> bool {
     let RxPacket { frame, meta } = &batch[at];
@@ -29,7 +29,7 @@ pub(crate) fn joins(trains: &mut Trains, batch: &RxBatch, at: usize, ip: usize, 
     trains.offer(at as u16, frame.data(), ip, sums, first)
 }
 
-/// How many packets from place `at` of a batch on continue the train that the one before them joined.
+/// How many packets from place `at` of a batch on continue the merged run that the one before them joined.
 #[inline]
 pub(crate) fn follow(trains: &mut Trains, batch: &RxBatch, at: usize, summer: Summer) -> usize {
     let plain = |packet: &RxPacket| packet.meta.gso_size == 0 && !packet.meta.more;
@@ -39,7 +39,7 @@ pub(crate) fn follow(trains: &mut Trains, batch: &RxBatch, at: usize, summer: Su
 }
 
 impl Core {
-    /// Third pass, where some packets are trains.
+    /// Third pass, where some packets are merged runs.
     #[inline(never)]
     pub(crate) fn process_trains(
         &mut self,
@@ -62,7 +62,7 @@ impl Core {
         self.process(now, arrival, batch, version);
     }
 
-    /// Delivers the train that `arrival` is the first of.
+    /// Delivers the merged run that `arrival` is the first of.
     fn process_train(
         &mut self,
         now: Instant,
@@ -95,8 +95,8 @@ impl Core {
         }
     }
 
-    /// Delivers a train as one, which stays where it is until it is read; false, and nothing was delivered, if it may
-    /// not.
+    /// Delivers a merged run as one, which stays where it is until it is read; false, and nothing was delivered, if it
+    /// may not.
     fn lend_train(
         &mut self,
         now: Instant,
@@ -155,7 +155,7 @@ impl Core {
         Some(tcp.poll_event())
     }
 
-    /// Delivers a train as one; false, and nothing was delivered, if its connection wants each segment.
+    /// Delivers a merged run as one; false, and nothing was delivered, if its connection wants each segment.
     fn deliver_train(
         &mut self,
         now: Instant,
@@ -186,8 +186,8 @@ impl Core {
     }
 }
 
-/// The segment that a train is, but for its payload: the header of its first packet, which `arrival` is, and PSH of its
-/// last.
+/// The segment that a merged run is, but for its payload: the header of its first packet, which `arrival` is, and PSH
+/// of its last.
 fn segment_of<'a>(arrival: &Arrival, batch: &'a RxBatch, train: &Train) -> Option<Segment<'a>> {
     let first = batch[usize::from(arrival.at)].frame.data();
     let raw = Raw::of(first.get(arrival.start as usize..arrival.end as usize)?).ok()?;

@@ -1,15 +1,15 @@
 //! The archive of beginnings: what connections that are alike begin with, ready to be copied (the bundle of FALTCON).
 //!
-//! A *mould* holds what settings, options and the peer's SYN come to, and our SYN or SYN-ACK as bytes in which only
-//! addresses and numbers change. Nothing in it belongs to one peer: what does is its way ([`crate::paths`]) and what
-//! connections to it learned ([`crate::hosts`]). So a few moulds do for all peers, for those that come once too, and
-//! stay in the cache; one for each pair of hosts, as it once was, took longer to fetch from memory than it saved as
-//! soon as there were thousands of them. And who is answered from a mould tells nobody whether that host was there
-//! before.
+//! A *cache entry* holds what settings, options and the peer's SYN come to, and our SYN or SYN-ACK as bytes in which
+//! only addresses and numbers change. Nothing in it belongs to one peer: what does is its way ([`crate::paths`]) and
+//! what connections to it learned ([`crate::hosts`]). So a few cache entries do for all peers, for those that come
+//! once too, and stay in the cache; one for each pair of hosts, as it once was, took longer to fetch from memory than
+//! it saved as soon as there were thousands of them. And who is answered from a cache entry does not tell whether that
+//! host was there before.
 //!
 //! That of a listener is made of a connection that completed its handshake, and only such connections make it younger:
 //! forged SYNs neither fill this nor empty it. In a full archive the one makes room that was used longest ago, but
-//! nobody who was used a moment ago: whoever says something else in each SYN drives out nobody but himself.
+//! no entry that was used a moment ago: a client that says something else in each SYN drives out nothing but himself.
 
 use base::{Addr, Endpoint, Instant};
 use tcp::Archived;
@@ -45,7 +45,7 @@ impl Mould {
 /// Part of an entry that is compared first.
 #[derive(Clone, Copy)]
 struct Label {
-    /// Of the end: few moulds have the same.
+    /// Of the end: few cache entries have the same.
     tag: u32,
     /// When it was used last, and when it was made, seconds.
     at: u32,
@@ -59,7 +59,7 @@ pub(crate) struct Moulds {
     moulds: Vec<Mould>,
 }
 
-/// Under which end moulds of connections that we open from this address are kept.
+/// Under which end cache entries of connections that we open from this address are kept.
 #[inline]
 pub(crate) fn end_of_connect(addr: Addr) -> Endpoint {
     Endpoint::new(if addr.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 }, 0)
@@ -81,7 +81,7 @@ impl Moulds {
         *self = Moulds::default();
     }
 
-    /// Moulds in use.
+    /// Cache entries in use.
     pub(crate) fn len(&self) -> usize {
         self.moulds.len()
     }
@@ -91,7 +91,7 @@ impl Moulds {
         self.labels.capacity() * size_of::<Label>() + self.moulds.capacity() * size_of::<Mould>()
     }
 
-    /// The mould at this end for which `is` holds, if it was used less than `age` seconds ago.
+    /// The cache entry at this end for which `is` holds, if it was used less than `age` seconds ago.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -114,19 +114,19 @@ impl Moulds {
         None
     }
 
-    /// The mould that was found at this index just now.
+    /// The cache entry that was found at this index just now.
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &Mould {
         &self.moulds[index as usize]
     }
 
-    /// The mould of this index, which may be of another kind by now.
+    /// The cache entry of this index, which may be of another kind by now.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&Mould> {
         self.moulds.get(index as usize)
     }
 
-    /// It was used, by somebody who is where his address says.
+    /// It was used, by a host at that address.
     #[inline]
     pub(crate) fn touch(&mut self, now: Instant, index: u32) {
         if let Some(label) = self.labels.get_mut(index as usize) {
@@ -135,7 +135,7 @@ impl Moulds {
     }
 
     /// May there be one more at this end, and was none made in this very second? (It costs more than it saves where
-    /// nobody begins with it.)
+    /// nothing begins with it.)
     pub(crate) fn has_room(&self, now: Instant, limit: u32, local: Endpoint) -> bool {
         let (tag, second) = (tag_of(local), seconds(now));
         let renewed = self.labels.iter().any(|label| label.tag == tag && label.made == second);
@@ -144,7 +144,8 @@ impl Moulds {
         room && !renewed
     }
 
-    /// Keeps a mould, in the place of one of its kind, or of the one that was used longest ago. Did that have to go?
+    /// Keeps a cache entry, in the place of one of its kind, or of the one that was used longest ago. Did that have to
+    /// go?
     pub(crate) fn keep(&mut self, now: Instant, limit: u32, mould: Mould) -> bool {
         let now = seconds(now);
         let label = Label { tag: tag_of(mould.local), at: now, made: now };

@@ -15,7 +15,7 @@ use crate::limit::Limit;
 const NEIGHBOURS_MAX: usize = 4096;
 /// Most entries that a packet has looked at: to make room in bulk, to make room for one, and to repeat questions.
 pub(crate) const STEPS_MAX: u64 = 4 * NEIGHBOURS_MAX as u64;
-/// Most of them that have not answered a question (RFC 6583, section 7): anybody on the link can make such entries,
+/// Most of them that have not answered a question (RFC 6583, section 7): any host on the link can make such entries,
 /// one for each address of an IPv6 /64. Those that packets alone speak of, and those that have told their link-layer
 /// address by ARP or Neighbour Discovery: a flood of SYNs takes no place of a host that has asked for our address.
 const UNPROVEN_MAX: [usize; 2] = [2048, 1024];
@@ -29,12 +29,12 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How long an answer is believed without being confirmed.
 /// RFC 9293, MUST-20.
 const REACHABLE: Duration = Duration::from_secs(30);
-/// How long nobody is asked again after a failure.
+/// How long no peer is asked again after a failure.
 const HOLD_DOWN: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Nobody asked yet.
+    /// Nothing asked yet.
     Unknown,
     /// Asked `tries` times, next at `at`.
     Asking,
@@ -78,8 +78,8 @@ impl Neighbour {
         }
     }
 
-    /// Its kind in [`UNPROVEN_MAX`], if anybody on the link can have made it: then questions for it are limited, and it
-    /// makes room for others.
+    /// Its kind in [`UNPROVEN_MAX`], if any host on the link can have made it: then questions for it are limited, and
+    /// it makes room for others.
     fn doubt(&self) -> Option<usize> {
         (!self.proven && !self.router).then_some(usize::from(self.told))
     }
@@ -101,7 +101,7 @@ pub(crate) enum Ready {
 pub(crate) struct Question {
     /// Address that is resolved.
     pub(crate) addr: Addr,
-    /// To this address only (verifying); to everybody otherwise.
+    /// To this address only (verifying); to every host otherwise.
     pub(crate) unicast: Option<[u8; 6]>,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Question {
 pub(crate) struct Neighbours {
     entries: Vec<Neighbour>,
     index: BTreeMap<Addr, u32>,
-    /// Places of `entries` that nobody has.
+    /// Places of `entries` that nothing has.
     vacant: Vec<u32>,
     /// Entries that may have to make room, neither proven nor gateways, of each kind.
     unproven: [usize; 2],

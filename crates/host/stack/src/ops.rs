@@ -18,7 +18,7 @@ use crate::listeners::{Listen, Listener, ListenerId};
 use crate::paths::NoPath;
 use crate::ports::Binding;
 
-/// An operation failed; the doors turn it into errno.
+/// An operation failed; the APIs turn it into errno.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum OpError {
@@ -166,7 +166,7 @@ impl Core {
         self.listeners.get(id).map_or(0, |listener| listener.queue.len() as u32)
     }
 
-    /// Stop listening; connections nobody accepted are reset. Half-open ones are as soon as they are looked
+    /// Stop listening; connections not accepted are reset. Half-open ones are as soon as they are looked
     /// at.
     pub fn close_listener(&mut self, now: Instant, id: ListenerId) {
         self.now = now;
@@ -516,7 +516,7 @@ impl Core {
         result
     }
 
-    /// A write found the pool exhausted: its connection looks again later, for nobody tells it.
+    /// A write found the pool exhausted: its connection looks again later, for nothing tells it.
     #[cold]
     fn note_retry(&mut self, index: u32, result: &Result<usize, WriteError>) {
         let Some((_, tcp)) = self.conns.get(index) else { return };

@@ -104,7 +104,7 @@ impl Core {
         self.listeners.iter().filter(|listener| listener.wish.control == Some(name)).count() as u32
     }
 
-    /// Removes a policy that nobody uses.
+    /// Removes a policy that nothing uses.
     ///
     /// # Errors
     /// As [`Registry::remove`]; listeners count as users.
@@ -118,8 +118,8 @@ impl Core {
         }
     }
 
-    /// Removes a policy whoever uses it: connections and listeners go on with [`cc::REFUGE`], windows and thresholds as
-    /// they are, and so does the default if it was this one. How many connections changed over.
+    /// Removes a policy even while in use: connections and listeners go on with [`cc::REFUGE`], windows and thresholds
+    /// as they are, and so does the default if it was this one. How many connections changed over.
     ///
     /// # Errors
     /// There is no such policy, or it is [`cc::REFUGE`].

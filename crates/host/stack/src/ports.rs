@@ -186,7 +186,7 @@ impl Ports {
         }
     }
 
-    /// Nobody uses `port` any more.
+    /// Nothing uses `port` any more.
     fn idle(&mut self, io: &mut dyn PacketIo, now: Instant, port: u16) {
         if !self.kernel {
             return;
@@ -207,7 +207,7 @@ impl Ports {
         self.lingering.front().map(|&(_, at)| at)
     }
 
-    /// Gives back claims that nobody used for a while.
+    /// Gives back claims that nothing used for a while.
     pub(crate) fn expire(&mut self, io: &mut dyn PacketIo, now: Instant) {
         for _ in 0..RELEASE_LOT {
             let Some(&(port, at)) = self.lingering.front() else { return };
@@ -242,7 +242,7 @@ impl Ports {
         }
     }
 
-    /// Reserves a local endpoint; port 0 chooses one that nobody uses.
+    /// Reserves a local endpoint; port 0 chooses one that nothing uses.
     pub(crate) fn bind(&mut self, io: &mut dyn PacketIo, mut binding: Binding) -> Result<Endpoint, OpError> {
         if binding.local.port != 0 {
             self.bind_exactly(io, binding)?;

@@ -16,7 +16,7 @@ pub(crate) struct Tracer {
 }
 
 impl Core {
-    /// Somebody looks at a point, or did until now: attaches the probe or detaches it, and tells what was dropped
+    /// An observer looks at a point, or did until now: attaches the probe or detaches it, and tells what was dropped
     /// since the turn before.
     #[cold]
     pub(crate) fn follow_tracers(&mut self) {
@@ -51,7 +51,7 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a core has the probe while somebody looks at a point, whichever, and only then.
+    //! Goal: a core has the probe while an observer looks at a point, whichever, and only then.
     use super::*;
     use crate::CoreConfig;
     use base::Instant;

@@ -29,7 +29,7 @@ const TIMERS_AHEAD: usize = 12;
 const FLUSH_MAX: usize = 8 * KICK_AT;
 /// TIME-WAIT entries that end in one turn at most.
 const TIME_WAITS_MAX: usize = 1024;
-/// How often the kernel is asked for changes while nobody waits for one.
+/// How often the kernel is asked for changes while no thread waits for one.
 const NET_EVENTS_EVERY: Duration = Duration::from_millis(1);
 /// How often dates are looked through for those that hold no more, at most: a busy core must not pay for each sleep.
 const REVISE_EVERY: Duration = Duration::from_millis(1);

@@ -255,7 +255,7 @@ impl Port {
         false
     }
 
-    /// Builds a segment of a looped connection, for where [`Port::address`] said, as it will be received: nobody sums
+    /// Builds a segment of a looped connection, for where [`Port::address`] said, as it will be received: nothing sums
     /// what stays in this process's memory.
     pub(crate) fn looped_segment(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit) {
         (self.below.tos, self.below.ttl) = (tx.tos, tx.ttl);
@@ -420,7 +420,7 @@ impl Port {
         true
     }
 
-    /// The link-layer addresses of packets to nobody in particular, where packets have any.
+    /// The link-layer addresses of packets to no host in particular, where packets have any.
     pub(crate) fn link(&self) -> Option<Link> {
         (self.caps.medium == Medium::Ethernet).then_some(Link { dst: [0; 6], src: self.caps.mac })
     }

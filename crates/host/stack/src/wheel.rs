@@ -3,7 +3,7 @@
 //! One date a connection says "look at it no later than then". Moving a date later costs nothing: it stays where it
 //! is, and when it comes up its owner asks the connection, which knows the real date. So an acknowledgment, which
 //! only ever pushes the retransmission timer back, never touches the wheel. Nor does the end of a connection: its
-//! date stays for the next connection in its place, or comes up once for nobody.
+//! date stays for the next connection in its place, or comes up once for nothing.
 //!
 //! ```text
 //! slot --> [13 indices] <-> [13 indices] <-> ...      lines of the cache; a date taken back leaves a gap
@@ -169,8 +169,8 @@ impl Wheel {
     }
 
     /// Asks owners, from the earliest date on, which date they have now, if any, and moves theirs there: afterwards
-    /// [`Self::next`] is the earliest date that holds, unless that took too long to find. For whoever is about to wait
-    /// for that date.
+    /// [`Self::next`] is the earliest date that holds, unless that took too long to find. For a thread that is about
+    /// to wait for that date.
     pub(crate) fn revise(&mut self, mut holds: impl FnMut(u32) -> Option<Instant>) {
         if self.heads[SPREADING] != NIL {
             return;
@@ -191,8 +191,8 @@ impl Wheel {
                 }
                 line = next;
             }
-            // Whoever has stayed comes before those that went to later slots, or has been overtaken by one that came
-            // forward.
+            // A thread that has stayed comes before those that went to later slots, or has been overtaken by one that
+            // came forward.
             if self.heads[head] != NIL || first < start {
                 self.earliest = first;
                 return;
@@ -426,7 +426,7 @@ mod tests {
         let salt = rng.next_u64();
         wheel.revise(|index| {
             let noted = *oracle.get(&index)?;
-            // Whoever is asked twice says the same.
+            // A thread that is asked twice says the same.
             let mut draw = Rng::new(salt ^ u64::from(index));
             let at = match draw.below(16) {
                 0..=5 => return oracle.remove(&index).and(None),

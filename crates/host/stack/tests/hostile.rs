@@ -146,7 +146,7 @@ fn no_chunks_no_data_but_no_panic() {
     let pairs: Vec<_> = (0..8).map(|owner| world.establish(listener, HTTP, owner)).collect();
     let mut got = vec![Vec::new(); pairs.len()];
     for round in 0..400 {
-        // Whoever writes first gets the chunks: each is first in turn.
+        // A thread that writes first gets the chunks: each is first in turn.
         for i in (0..pairs.len()).map(|i| (i + round) % pairs.len()) {
             let (client, accepted) = pairs[i];
             let _ = world.client.write(world.now, client, &[round as u8; 1000]);

@@ -52,7 +52,7 @@ fn a_request_and_its_answer() {
     for link in [PairConfig::default(), PairConfig::offloads()] {
         for server in [SERVER, SERVER_V6] {
             // Two to find the neighbour, three for the handshake, and request, answer with FIN, and FIN, each
-            // with its acknowledgment, since nobody answers within the turn.
+            // with its acknowledgment, since no peer answers within the turn.
             let packets = request_and_answer(&link, Endpoint::new(server, PORT));
             assert!(packets <= 11, "{packets} packets");
         }
@@ -274,7 +274,7 @@ fn refusals_are_clean() {
 #[test]
 fn a_silent_host_times_out() {
     let mut world = World::new(&PairConfig::default());
-    // Nobody has this address: the neighbour is never found.
+    // No host has this address: the neighbour is never found.
     let client = world.connect(Endpoint::new(Addr::v4([10, 0, 0, 77]), 80), 7);
     world.pass(Duration::from_secs(10));
     assert_eq!(world.client.take_error(client), Some(Error::HostUnreachable));

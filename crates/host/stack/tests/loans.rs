@@ -254,7 +254,7 @@ fn what_was_lent_ends_with_its_connection() {
         world.server.turn(world.now).unwrap();
         assert!(count(&world.server, "octets_lent") >= 2 * 8 * 1448, "{how}");
         end(&mut world, clients[0], servers[0]);
-        // Whoever takes its place has nothing to do with it, and its neighbour reads on.
+        // A thread that takes its place has nothing to do with it, and its neighbour reads on.
         let mut got = Vec::new();
         read_all(&mut world.server, world.now, servers[1], &mut got);
         assert_eq!(got, [3; 8 * 1448], "{how}");

@@ -21,7 +21,7 @@ const FAR: Endpoint =
     Endpoint::new(Addr::v6([0x20, 1, 0xd, 0xb8, 9, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]), 40_000);
 const STRANGER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x66];
 
-/// A server with a gateway on an IPv6 /64, and everybody else on its wire.
+/// A server with a gateway on an IPv6 /64, and every other host on its wire.
 struct Link64 {
     listener: ListenerId,
     core: Core,
@@ -256,7 +256,7 @@ fn tcp_in_frames_to_a_group_is_dropped() {
         assert_eq!(stat(&link.core, "drop_not_for_us"), before + 1, "{group:x?}");
         assert_eq!((stat(&link.core, "connections"), stat(&link.core, "resets_out")), (0, 0));
     }
-    // ARP asks everybody.
+    // ARP asks every host.
     let ask = arp::Packet {
         operation: arp::Operation::Request,
         sender_mac: STRANGER_MAC,

@@ -1,4 +1,4 @@
-//! Goal: connections that are like one before begin from the archive, and on the wire nobody can tell; strangers and
+//! Goal: connections that are like one before begin from the archive, and on the wire nothing can tell; strangers and
 //! forged SYNs neither fill it nor empty it; nothing of an old connection shows in a new one, nor can one number be
 //! told from another; and nothing grows.
 
@@ -263,7 +263,7 @@ fn numbers_cannot_be_told() {
             .collect();
         assert_eq!(isns.len(), COUNT);
         // Time stands still, so they are the keyed hash alone: no two alike, every bit as often one as zero, and
-        // whether a bit changes from one to the next is anybody's guess, too.
+        // whether a bit changes from one to the next is a guess, too.
         assert!(isns.iter().collect::<HashSet<_>>().len() > COUNT - 10);
         for bit in 0..32 {
             let ones = isns.iter().filter(|&isn| isn >> bit & 1 == 1).count();
@@ -334,7 +334,7 @@ impl Stranger {
         }
     }
 
-    /// A connection of somebody who is there, to its end.
+    /// A connection of a peer that is there, to its end.
     fn visit(&mut self, listener: ListenerId, src: Endpoint) {
         let (isn, none) = (Seq::new(self.rng.next_u32()), Seq::new(0));
         let syn = self.segment(src, Flags::SYN, isn, none);
@@ -352,7 +352,7 @@ impl Stranger {
     }
 }
 
-/// They are answered from the mould that somebody left who was there, as everybody's are; and that is all.
+/// They are answered from the cache entry that a peer left who was there, as all are; and that is all.
 #[test]
 fn forged_syns_neither_fill_nor_empty_it() {
     // A million where that does not take long.
@@ -360,7 +360,7 @@ fn forged_syns_neither_fill_nor_empty_it() {
     let (mut core, wire) = World::alone(&PairConfig::default(), |config| {
         config.tcp.archive_kinds = 2;
         config.tcp.synack_retries = 0;
-        // Everybody is behind a gateway, whose address is known.
+        // Every host is behind a gateway, whose address is known.
         config.gateways = vec![CLIENT];
     });
     let now = Instant::from_secs(1);
@@ -409,7 +409,7 @@ fn a_mould_ages_whatever_forged_syns_say() {
     (0..3).for_each(|_| drop(exchange(&mut world, listener, remote, b"x")));
     let hits = stat(&world.server, "archive_hits");
     assert_eq!(hits, 2);
-    // SYNs whose answers nobody hears: the mould grows no younger by them.
+    // SYNs whose answers no peer hears: the cache entry gets no younger by them.
     for _ in 0..30 {
         let id = world.connect(remote, 1);
         world.client.turn(world.now).unwrap();

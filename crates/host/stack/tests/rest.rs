@@ -13,7 +13,7 @@ const HTTP: Endpoint = Endpoint::new(SERVER, PORT);
 /// Packets sent: the time, and the count by each end so far.
 type Sent = Vec<(Instant, u64, u64)>;
 
-/// Lets time pass until `end`; how often somebody woke for that.
+/// Lets time pass until `end`; how often a peer woke for that.
 fn pass(world: &mut World, end: Instant, rests: bool, sent: &mut Sent) -> u32 {
     let mut wakes = 0;
     loop {
@@ -91,7 +91,7 @@ fn who_found_no_memory_is_woken_to_look_again() {
     let greedy = [1, 2].map(|owner| world.establish(listener, HTTP, owner).0);
     let (modest, _) = world.establish(listener, HTTP, 3);
     world.pass(Duration::from_secs(1));
-    // Nobody reads: in the end what is not sent holds the pool, and nothing happens by itself for long.
+    // Nothing reads: in the end what is not sent holds the pool, and nothing happens by itself for long.
     for _ in 0..1_000 {
         for greedy in greedy {
             while world.client.write(world.now, greedy, &[1; 4_096]).is_ok() {}

@@ -1,5 +1,5 @@
 //! Goal: signed connections between two cores carry data whole, over ports that cut, sum and merge or do not, in both
-//! families and under flood; whoever signs nothing, or wrong, opens and breaks nothing.
+//! families and under flood; whatever signs nothing, or wrong, opens and breaks nothing.
 
 mod common;
 

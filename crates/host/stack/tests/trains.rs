@@ -1,5 +1,5 @@
-//! Goal: who watches sees a train of segments as one packet with all its bytes and their number; who must see each
-//! sees each, and so does everybody beside it.
+//! Goal: who watches sees a merged run of segments as one packet with all its bytes and their number; who must see each
+//! sees each, and so does every observer beside it.
 
 mod common;
 

@@ -12,7 +12,7 @@ fn turns(batches: u8, count: usize) -> Vec<(u32, bool)> {
     let mut waiting = TxBatch::new();
     for _ in 0..count {
         let mut frame = far.take().expect("a frame");
-        // Of a protocol that nobody knows.
+        // Of a protocol that is unknown.
         frame.set_range(0, 60);
         frame.data_mut().fill(0xee);
         waiting.push_back(TxPacket { frame, meta: TxMeta::default() });

@@ -1,4 +1,5 @@
-//! The way of a recorded packet from the core to whoever writes it down: one byte ring, drops counted, never a wait.
+//! The way of a recorded packet from the core to the program that writes it down: one byte ring, drops counted, never
+//! a wait.
 
 use crate::annotate::{Annotator, StateProbe, annotator};
 use base::Instant;
@@ -121,7 +122,7 @@ impl Recorder {
         self.stats.written.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Nobody reads any more.
+    /// Nothing reads any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.ring.is_abandoned()
     }

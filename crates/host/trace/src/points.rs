@@ -1,5 +1,5 @@
 //! The static tracepoints of [`usdt`], reached with what a core shows those that watch it. A core has this probe only
-//! while somebody looks at a point, and then it does something for the points that are looked at.
+//! while an observer looks at a point, and then it does something for the points that are looked at.
 
 use base::{Duration, Endpoint, FlowKey, Instant};
 use cc::Signal;

@@ -116,6 +116,6 @@ fn open(attributes: &Attributes, thread: i32) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just made this descriptor for us, and nobody else knows it.
+    // SAFETY: the kernel just made this descriptor for us, and nothing else knows it.
     Ok(unsafe { File::from_raw_fd(fd as i32) })
 }

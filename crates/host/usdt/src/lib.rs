@@ -17,7 +17,7 @@
 //! There is a crate for this, `probe`, with a macro for each place; a table of our own says each point once, with what
 //! its arguments are, for the program, its tests and its guide.
 //!
-//! Elsewhere than on Linux, x86-64 and AArch64, nobody can look in: nothing is ever watched.
+//! Elsewhere than on Linux, x86-64 and AArch64, nothing can look in: nothing is ever watched.
 
 mod elf;
 mod flow;

@@ -80,7 +80,7 @@ macro_rules! place {
     };
 }
 
-/// Nobody can look in here.
+/// Nothing can look in here.
 #[cfg(not(all(
     target_os = "linux",
     target_endian = "little",
@@ -122,7 +122,7 @@ macro_rules! points {
             }
 
             impl $id {
-                /// Does anybody look at it?
+                /// Does an observer look at it?
                 #[inline]
                 pub fn is_watched() -> bool {
                     is_watched(Id::$id)

@@ -9,7 +9,7 @@ const LANES: usize = 4;
 const WORDS: usize = Id::COUNT.div_ceil(LANES);
 
 /// In the section where tools expect them. Tracers and the kernel write to them, two bytes at a time; `used` says that
-/// somebody may whom the compiler does not see.
+/// an observer may whom the compiler does not see.
 #[used]
 #[unsafe(link_section = ".probes")]
 pub(crate) static SEMAPHORES: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
@@ -20,20 +20,20 @@ fn word(index: usize) -> u64 {
     SEMAPHORES[index].load(Relaxed)
 }
 
-/// Does anybody look at any point?
+/// Does an observer look at any point?
 #[inline]
 pub fn watched() -> bool {
     (0..WORDS).fold(0, |all, index| all | word(index)) != 0
 }
 
-/// Does anybody look at this one?
+/// Does an observer look at this one?
 #[inline]
 pub fn is_watched(point: Id) -> bool {
     let index = point as usize;
     word(index / LANES) >> (16 * (index % LANES)) & 0xffff != 0
 }
 
-/// Somebody of this program looks at a point: for tests of what reaches points. Gone when dropped.
+/// An observer of this program looks at a point: for tests of what reaches points. Gone when dropped.
 #[derive(Debug)]
 pub struct Look(Id);
 

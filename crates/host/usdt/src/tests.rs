@@ -1,4 +1,4 @@
-//! Goal: a point is watched while somebody looks and not otherwise, the file says where each is and what it tells,
+//! Goal: a point is watched while an observer looks and not otherwise, the file says where each is and what it tells,
 //! and a tracer of the kernel's finds it there.
 
 use super::*;
@@ -88,7 +88,7 @@ fn what_is_no_program_is_refused() {
     }
 }
 
-/// Hits that the kernel counts in this very process. Where it lets nobody, the test says so and ends.
+/// Hits that the kernel counts in this very process. Where it lets no process, the test says so and ends.
 #[test]
 fn the_kernel_counts_hits_and_raises_the_semaphore() {
     let _turn = alone();

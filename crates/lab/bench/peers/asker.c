@@ -1,7 +1,7 @@
 /* A client on the kernel that asks the same again and again, of servers that do not speak HTTP.
  *
- *   asker ADDR PORT N SECONDS OCTETS QUESTION    N connections (at most 1024), one question on its way on each; an answer
- *                                                has so many OCTETS. In QUESTION `^` stands for CR LF.
+ *   asker ADDR PORT N SECONDS BYTES QUESTION    N connections (at most 1024), one question on its way on each; an answer
+ *                                                has so many BYTES. In QUESTION `^` stands for CR LF.
  *
  * Prints one line: "N answers in S s". A connection that ends is an error, which ends the run. */
 #include <arpa/inet.h>
@@ -52,7 +52,7 @@ static int open_one(const char *addr, int port)
 int main(int argc, char **argv)
 {
     if (argc != 7) {
-        fprintf(stderr, "usage: asker ADDR PORT N SECONDS OCTETS QUESTION\n");
+        fprintf(stderr, "usage: asker ADDR PORT N SECONDS BYTES QUESTION\n");
         return 2;
     }
     static size_t got[MOST];
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
         question[length++] = *p == '^' ? '\n' : *p;
     }
     if (n == 0 || n > MOST || octets == 0)
-        fail("N or OCTETS");
+        fail("N or BYTES");
     int ep = epoll_create1(0);
     for (unsigned i = 0; i < n; i++) {
         struct epoll_event event = {.events = EPOLLIN, .data.u32 = i};

@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The server, whoever it is.
+/// The server, whichever it is.
 pub const SERVER_ADDR: &str = "10.77.0.1";
 /// The server's IPv6 address.
 pub const SERVER_ADDR6: &str = "fd77::1";
@@ -28,7 +28,7 @@ pub const SERVER_CPU: &str = "0";
 pub const CLIENT_CPU: &str = "1";
 
 /// Copies a program that is to be run. Another process does it: a thread of this one that starts a program meanwhile
-/// would hand on the open copy to it, and a program that somebody writes to cannot be run (ETXTBSY).
+/// would hand on the open copy to it, and a program file that is open for writing cannot be run (ETXTBSY).
 pub fn copy_program(from: &str, to: &Path) -> Result<(), String> {
     sh("cp", &[from, &to.to_string_lossy()]).map(drop)
 }
@@ -332,7 +332,7 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Err(format!("nobody listens on port {port} after 30 s"))
+        Err(format!("nothing listens on port {port} after 30 s"))
     }
 
     /// Asks it to end (SIGTERM) and reads what it says until it has.

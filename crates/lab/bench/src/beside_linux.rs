@@ -32,7 +32,7 @@ pub struct Chosen {
     pub rounds: u32,
     /// Rows whose names begin with these; all without.
     pub names: Vec<String>,
-    /// Somebody wants it to end.
+    /// A contender wants it to end.
     pub stop: Arc<AtomicBool>,
 }
 

@@ -82,7 +82,7 @@ pub fn compare(ours: &Path, case: &Case, seconds: u32, seed: u64) -> Result<Figu
     })
 }
 
-/// Goodput from left to right, whoever sends there; what the path loses by chance follows from `seed`.
+/// Goodput from left to right, whatever sends there; what the path loses by chance follows from `seed`.
 pub(crate) fn really(
     ours: &Path,
     words: &[(&str, String)],

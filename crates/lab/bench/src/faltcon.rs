@@ -44,7 +44,7 @@ impl Point {
         format!("{way}:{}:{}:{}", self.size, self.percent, self.peers)
     }
 
-    /// Connections until everybody came three times.
+    /// Connections until every peer came three times.
     fn warm(&self) -> u64 {
         1_000 + u64::from(self.peers) * 4
     }
@@ -128,7 +128,7 @@ mod tests {
             assert!(hits(&format!("on:{size}:100:3"), 400).iter().all(|&part| part > 0.95));
         }
         assert_eq!(hits("off:64:100:3", 400), [0.0; 2]);
-        // And so does whoever is like somebody who came before.
+        // And so does the one that is like an earlier one.
         for words in ["on:64:0:3", "on:64:50:3", "on:64:100:500"] {
             assert!(hits(words, 400).iter().all(|&part| part > 0.95), "{words}");
         }

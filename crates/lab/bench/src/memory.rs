@@ -317,7 +317,7 @@ impl Bed {
         Ok(())
     }
 
-    /// A step in which nobody sends: connections are opened and accepted only.
+    /// A step in which nothing sends: connections are opened and accepted only.
     fn idle_step(&mut self) {
         let at = self.tick();
         self.client.turn(at).expect("memory never fails");

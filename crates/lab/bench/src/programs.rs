@@ -285,7 +285,7 @@ impl InBed<'_> {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Err(format!("nobody listens at {address}:{port}"))
+        Err(format!("nothing listens at {address}:{port}"))
     }
 }
 

@@ -13,7 +13,7 @@ const BUSY: [u32; 2] = [64, 100_000];
 const SOURCES: u32 = 1_024;
 /// Bytes that both ends of a connection take, and what the benchmark keeps for it, rounded up.
 const PER_PAIR: u64 = 1_200;
-/// Bytes that must be left for everybody else.
+/// Bytes that must be left for all others.
 const SPARE: u64 = 1 << 30;
 
 /// The `scale` benchmark.

@@ -25,7 +25,7 @@ struct Sample {
     skipped: u64,
     strays: u64,
     /// Packets that the stack or its port dropped meanwhile, by the counters that say so. A client that closes while
-    /// data are on their way answers each segment with a reset, which nobody waits for: those count here.
+    /// data are on their way answers each segment with a reset, which no thread waits for: those count here.
     dropped: Drops,
     /// Segments that the stack sent again: what was lost of the traffic that went out.
     again: u64,

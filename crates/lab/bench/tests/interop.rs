@@ -1,6 +1,6 @@
-//! Goal: over the worst path every byte that goes to or comes from smoltcp arrives once and in order, whoever connects,
-//! with and without SACK and timestamps and with windows of 4 KiB; nothing stands still for longer than what was lost
-//! explains, and the same seed gives the same run.
+//! Goal: over the worst path every byte that goes to or comes from smoltcp arrives once and in order, whatever
+//! connects, with and without SACK and timestamps and with windows of 4 KiB; nothing stands still for longer than what
+//! was lost explains, and the same seed gives the same run.
 
 use bench::interop::{Peer, Row, play};
 

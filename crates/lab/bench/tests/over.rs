@@ -78,7 +78,7 @@ fn inside_the_servers_namespace() {
     let mut hello = [0; 6];
     stream.read_exact(&mut hello).expect("it says hello");
     armed.store(true, Ordering::SeqCst);
-    // Its acknowledgment sets off the fault, in this thread or in the backstop's.
+    // Its acknowledgment sets off the fault, in this thread or in the watchdog's.
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         stream.write_all(b"world").expect("there is room");
         stream.read(&mut hello)

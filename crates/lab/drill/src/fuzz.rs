@@ -69,7 +69,7 @@ fn play(data: &[u8]) -> String {
 ";
     const FLAGS: [&str; 8] = [".", "P.", "F.", "FP.", ".", "PE.", "R", "S"];
     let mut text = OPEN.to_string();
-    // Where the peer and the stack are, as far as anybody needs to know: edges are near these.
+    // Where the peer and the stack are, as far as is needed: edges are near these.
     let (mut sent, mut acked) = (1_u32, 1_u32);
     for op in data.chunks_exact(OPERATION).take(OPERATIONS_MAX) {
         let (kind, a, b, c) = (op[0], u32::from(op[1]), u32::from(op[2]), u32::from(op[3]));

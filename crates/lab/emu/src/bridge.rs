@@ -1,9 +1,9 @@
 //! Pipes between two ports of the real world: what arrives at one end leaves at the other, when and as far as the pipe
 //! between them says.
 //!
-//! The pipes are those of the virtual network, and time is an argument here too: whoever owns a bridge reads the clock,
-//! tells it and wakes it at the date it names. Packets enter a pipe as a wire would carry them: super-segments that a
-//! sender on this machine left to hardware are cut, and checksums completed.
+//! The pipes are those of the virtual network, and time is an argument here too: the one that owns a bridge reads the
+//! clock, tells it and wakes it at the date it names. Packets enter a pipe as a wire would carry them: super-segments
+//! that a sender on this machine left to hardware are cut, and checksums completed.
 //!
 //! ```text
 //!            receive(now)                                       send(now)

@@ -55,7 +55,7 @@ pub enum Merging {
     /// By this project's engine, which holds data for a bounded time.
     Engine(offload::Config),
     /// As published: data of a flow waits until it is 64 KiB or the next packet is ten times later than they come on
-    /// average. (The published card's cost and patience, not its faults: what is not next in sequence goes up at
+    /// average. (The published card's cost and timeout, not its faults: what is not next in sequence goes up at
     /// once.)
     Patient,
 }
@@ -384,7 +384,7 @@ impl Worker {
         self.lift(up);
     }
 
-    /// Packets go up, as one if they are a train.
+    /// Packets go up, as one if they are a merged run.
     fn lift(&mut self, runs: Vec<Run>) {
         for (packets, train) in runs {
             let segments = packets.len() as u64;

@@ -4,7 +4,7 @@ use crate::Host;
 use base::Instant;
 use stack::{Core, Notice};
 
-/// An application in virtual time. It uses the core's own calls; the doors are not needed.
+/// An application in virtual time. It uses the core's own calls; the APIs are not needed.
 pub trait App {
     /// Something happened to connections or listeners, or the date of the last step has come. The date of the
     /// next step, if nothing happens before.

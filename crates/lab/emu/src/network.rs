@@ -65,7 +65,7 @@ struct HostSlot<H> {
     ports: Vec<PortId>,
     /// When it wants to be stepped.
     wish: Option<Instant>,
-    /// The date of its event in the queue, no later than the wish.
+    /// The date of its event in the queue, no later than the request.
     event: Option<Instant>,
     ready: bool,
     last_step: Instant,

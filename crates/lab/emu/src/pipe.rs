@@ -373,7 +373,7 @@ impl Pipe {
             self.counters.duplicated += 1;
             self.arrive(off_line, copy, true);
         }
-        // Nobody would notice in a packet whose checksum is still to be made.
+        // Nothing would notice in a packet whose checksum is still to be made.
         let sealed = !packet.meta.partial;
         if sealed
             && chance(&mut self.rng, self.config.corrupt)

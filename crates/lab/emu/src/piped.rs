@@ -6,8 +6,8 @@
 //!   stack <-- rx -- pipe in <--- rx of the port below
 //! ```
 //!
-//! Time comes from whoever put the layer on, as it does for the taps of `trace`; when the layer wants its owner back it
-//! says so by [`PacketIo::due`].
+//! Time comes from the one that put the layer on, as it does for the taps of `trace`; when the layer wants its owner
+//! back it says so by [`PacketIo::due`].
 
 use crate::bridge::{Bench, Lane};
 use crate::pipe::{Pipe, PipeConfig};

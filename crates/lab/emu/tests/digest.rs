@@ -1,6 +1,6 @@
 //! Goal: the same seed gives the same packets at the same nanosecond in every build and on every machine. The network's
 //! own choices only, with hosts that do nothing but answer: what TCP does may change, what a pipe does may not without
-//! somebody noticing.
+//! notice.
 
 use base::{Duration, Instant, Rate, Rng, SipKey};
 use emu::{
@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use wire::packet::{Below, Link};
 
-/// Sends datagrams of chance lengths at chance times to everybody, and sends back a third of what it hears.
+/// Sends datagrams of chance lengths at chance times to every host, and sends back a third of what it hears.
 struct Chatter {
     port: SimPort,
     peers: Vec<[u8; 6]>,

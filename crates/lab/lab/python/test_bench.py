@@ -1,5 +1,5 @@
 """Goal: workloads that need no privilege run, and their page opens in a browser without an error, with a bar or a line for
-everybody who took part and a reason for everybody who did not."""
+every connection that took part and a reason for all who did not."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 """Goal: a plan run on a cluster of two workers, one of which is killed, brings the same bytes as a sweep on one machine;
-the tables are read by the reader that everybody uses.
+the tables are read by the reader that every caller uses.
 
 `cargo xtask ci lab` calls it; by hand: MILLSTREAM=target/debug/millstream python3 -m unittest discover -s crates/lab/lab/python
 """

@@ -70,7 +70,7 @@ struct Kept {
 pub(crate) struct Captures(Vec<Kept>);
 
 impl Captures {
-    /// Begins what `task` wants: nothing, if its file does not say so or nobody said where.
+    /// Begins what `task` wants: nothing, if its file does not say so or nothing said where.
     ///
     /// # Errors
     /// A file cannot be made.

@@ -61,7 +61,7 @@ pub(crate) fn plan(siftr: &Siftr) -> Result<LogConfig, SpecError> {
 pub(crate) struct Logs(Vec<(HostId, PathBuf, Log, Vec<ProbeId>)>);
 
 impl Logs {
-    /// Begins what `task` wants: nothing, if its file does not say so or nobody said where.
+    /// Begins what `task` wants: nothing, if its file does not say so or nothing said where.
     ///
     /// # Errors
     /// A file cannot be made.

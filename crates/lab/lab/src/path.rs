@@ -5,7 +5,7 @@ use emu::{Aqm, CoDel, DualPi2, GilbertElliott, PipeConfig, Queue, Red};
 
 use crate::spec::{Ills, Path, SpecError, put};
 
-/// The pipes of a path, from the senders to the receivers and back, before anybody's seed. ARP and Neighbour Discovery
+/// The pipes of a path, from the senders to the receivers and back, before any host's seed. ARP and Neighbour Discovery
 /// are spared the ills, and sizes are those of IP packets.
 ///
 /// # Errors

@@ -26,7 +26,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Begins what `task` wants: nothing, if its file does not say so or nobody said where.
+    /// Begins what `task` wants: nothing, if its file does not say so or nothing said where.
     ///
     /// # Errors
     /// A file cannot be made.

@@ -116,7 +116,7 @@ fn go(task: &Task, mut world: World) -> Result<Outcome, SpecError> {
     Ok(recorder.outcome(&world, &mut lock(&ledger)))
 }
 
-/// The ledger; a run is one thread, so nobody waits.
+/// The ledger; a run is one thread, so no thread waits.
 fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }

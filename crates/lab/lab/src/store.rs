@@ -126,7 +126,7 @@ struct Held {
 }
 
 /// Runs on disk, a line of JSON each behind a first line that says what they are of. In memory are their measures;
-/// courses, of which there may be more than fits there, are read when somebody asks for them.
+/// courses, of which there may be more than fits there, are read when a user asks for them.
 pub struct Store {
     path: PathBuf,
     file: File,
@@ -151,7 +151,7 @@ impl Store {
     /// that was cut off is dropped.
     ///
     /// # Errors
-    /// The folder or the file cannot be made, read or written; somebody else has it open.
+    /// The folder or the file cannot be made, read or written; another program has it open.
     pub fn open(folder: &Path, experiment: &Experiment, program: &str, limits: Limits) -> io::Result<Store> {
         std::fs::create_dir_all(folder)?;
         let path = place(folder, experiment);
@@ -280,7 +280,7 @@ impl Store {
     }
 
     /// Puts the file in order: a line a run, sorted by parameters and seed, so that it is the same however often the
-    /// sweep was stopped and whoever ran it.
+    /// sweep was stopped and whichever process ran it.
     ///
     /// # Errors
     /// It cannot be written; what lies on disk is as before.

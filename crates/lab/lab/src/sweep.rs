@@ -49,7 +49,7 @@ fn sweep_by(
                     let Some(task) = queue.lock().unwrap_or_else(|broken| broken.into_inner()).next() else {
                         return;
                     };
-                    // Nobody listens any more: the sweep was stopped.
+                    // Nothing listens any more: the sweep was stopped.
                     if send.send(attempt_by(run, task)).is_err() {
                         return;
                     }

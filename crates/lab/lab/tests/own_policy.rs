@@ -1,5 +1,5 @@
-//! Goal: whoever writes a policy of his own, in C or in Rust, builds it as the examples are built, names it in an
-//! experiment, and sees his law in the window: not a law of ours under another name.
+//! Goal: a user who writes a policy of his own, in C or in Rust, builds it as the examples are built, names it in
+//! an experiment, and sees his law in the window: not a law of ours under another name.
 
 use lab::{Experiment, Outcome};
 use std::path::{Path, PathBuf};

@@ -242,7 +242,7 @@ doors! {
         ctx.unless_no_socket(fd, send_octets(ctx, fd, octets, how, to))
     }
 
-    /// recvfrom(2): a TCP socket names nobody, so `*addr_len` becomes 0.
+    /// recvfrom(2): a TCP socket names no peer, so `*addr_len` becomes 0.
     fn ms_recvfrom(ctx, fd: c_int, to: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr,
                    addr_len: *mut socklen_t) -> ssize_t {
         // SAFETY: C's contract.

@@ -13,7 +13,7 @@ fn to_int(octets: usize) -> c_int {
 
 doors! {
     /// close(2). What was written still leaves, unless SO_LINGER says otherwise: keep the context open until it has,
-    /// or close it with patience (ms_close_ctx).
+    /// or close it with ms_close_ctx, which waits.
     fn ms_close(ctx, fd: c_int) -> c_int {
         ctx.sockets()?.close(fd)?;
         Ok(0)

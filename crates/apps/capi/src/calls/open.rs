@@ -55,7 +55,7 @@ free_doors! {
     }
 
     /// Closes all descriptors of a context, waits `patience_ms` at most until the peers have what was sent, and frees
-    /// it: nobody may use it afterwards, or be inside a call at the time. -1 with EAGAIN if there was something left.
+    /// it: nothing may use it afterwards, or be inside a call at the time. -1 with EAGAIN if there was something left.
     fn ms_close_ctx(ctx: *mut Context, patience_ms: c_int) -> c_int {
         // SAFETY: NULL, or what ms_open gave.
         let context = unsafe { ctx.as_ref() }.ok_or(crate::boundary::Refused(libc::EFAULT))?;

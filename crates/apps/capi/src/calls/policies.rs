@@ -30,7 +30,7 @@ doors! {
         Ok(0)
     }
 
-    /// Takes a policy away on all cores: nobody gets it any more. One that is the default, or that connections or
+    /// Takes a policy away on all cores: no new connection gets it. One that is the default, or that connections or
     /// listeners use, stays (EBUSY), unless `force` is not 0: then these go on with "newreno" and the window that they
     /// have. EPERM for newreno itself, ENOENT where there is no such policy.
     fn ms_cc_unregister(ctx, name: *const c_char, force: c_int) -> c_int {

@@ -86,7 +86,7 @@ free_doors! {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a buffer can be written to while nobody refers to it, and only then.
+    //! Goal: a buffer can be written to while nothing refers to it, and only then.
     use super::*;
     use crate::memory;
     use std::ptr::null_mut;

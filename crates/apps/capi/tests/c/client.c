@@ -1,6 +1,6 @@
 /* The kernel's side of the tests: connects, sends a pattern, wants the same back, and then the end.
  *
- *     client ADDRESS PORT OCTETS
+ *     client ADDRESS PORT BYTES
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -114,7 +114,7 @@ static void listening(void)
     told(X(accept, SERVER, fd, NULL, NULL), "accept of a bound one");
     told(X(listen, SERVER, fd, 5), "listen");
     told(X(listen, SERVER, fd, 0), "listen again");
-    told(X(accept, SERVER, fd, NULL, NULL), "accept of nobody");
+    told(X(accept, SERVER, fd, NULL, NULL), "accept of no client");
     told(X(accept4, SERVER, fd, NULL, NULL, 0x7), "accept4 with flags there are not");
     int second = new_socket(SERVER, AF_INET);
     told(X(bind, SERVER, second, SA(addr)), "bind beside a listener");
@@ -170,7 +170,7 @@ static void connecting(void)
     told(X(connect, CLIENT, fd, NULL, 16), "connect to NULL");
     struct sockaddr_in6 v6 = at6(SERVER, 2999);
     told(X(connect, CLIENT, fd, SA(v6)), "connect of IPv4 to IPv6");
-    told(X(connect, CLIENT, fd, SA(addr)), "connect to nobody");
+    told(X(connect, CLIENT, fd, SA(addr)), "connect to no listener");
     told(ready(CLIENT, fd, POLLOUT), "poll when it is refused");
     told(X(getsockopt, CLIENT, fd, SOL_SOCKET, SO_ERROR, &error, &len), "SO_ERROR");
     told(error, "says");
@@ -185,7 +185,7 @@ static void connecting(void)
     told(X(connect, CLIENT, fd, SA(addr)), "a second connect tells the error");
     X(close, CLIENT, fd);
     fd = X(socket, CLIENT, AF_INET, SOCK_STREAM, 0);
-    told(X(connect, CLIENT, fd, SA(addr)), "a blocking connect to nobody");
+    told(X(connect, CLIENT, fd, SA(addr)), "a blocking connect to no listener");
     X(close, CLIENT, fd);
     fd = new_socket(CLIENT, AF_INET6);
     told(X(connect, CLIENT, fd, (struct sockaddr *)&v6, 23), "connect of IPv6, too short");
@@ -243,12 +243,12 @@ static void octets(void)
     told(X(recv, SERVER, server, buffer, 6, MSG_WAITALL), "MSG_WAITALL of what is there");
     told(X(recv, SERVER, server, buffer, 6, MSG_OOB), "MSG_OOB");
     struct sockaddr_in addr = at(SERVER, 1);
-    told(X(sendto, CLIENT, client, "zz", 2, 0, SA(addr)), "sendto somebody else");
+    told(X(sendto, CLIENT, client, "zz", 2, 0, SA(addr)), "sendto another peer");
     ready(SERVER, server, POLLIN);
     struct sockaddr_in from;
     socklen_t len = sizeof from;
     told(X(recvfrom, SERVER, server, buffer, 9, 0, (struct sockaddr *)&from, &len), "recvfrom");
-    told(len, "names nobody");
+    told(len, "names no peer");
     told(X(ioctl, CLIENT, client, TIOCOUTQ, &n), "SIOCOUTQ");
     told(X(setsockopt, SERVER, server, SOL_SOCKET, SO_RCVLOWAT, &(int){ 4 }, 4), "SO_RCVLOWAT 4");
     say(CLIENT, client, SERVER, client, "ab");
@@ -600,7 +600,7 @@ static void sets(void)
     told(X(read, SERVER, ends[0], buffer, 64), "read");
     told(X(read, SERVER, ends[0], buffer, 64), "read");
     X(close, SERVER, ends[1]);
-    told(X(epoll_wait, SERVER, set, found, 4, 0), "a pipe nobody writes to");
+    told(X(epoll_wait, SERVER, set, found, 4, 0), "a pipe nothing writes to");
     told((long)found[0].events, "events");
     told(X(read, SERVER, ends[0], buffer, 64), "read");
     X(close, SERVER, ends[0]);

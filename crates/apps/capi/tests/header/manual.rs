@@ -140,7 +140,7 @@ fn pages_are_what_the_library_has() {
         known.push(path);
     }
     for entry in folder.read_dir().expect("pages").flatten() {
-        assert!(known.contains(&entry.path()), "{} is nobody's page", entry.path().display());
+        assert!(known.contains(&entry.path()), "{} is no command's page", entry.path().display());
     }
 }
 

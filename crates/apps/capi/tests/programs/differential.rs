@@ -21,7 +21,7 @@ const DIFFERENT: &[Known] = &[
     ("read end: read into NULL", "an empty pipe is asked after the memory, not before it"),
 ];
 
-/// A command that runs another where nobody has taken a port, nor left one in TIME-WAIT. Who is not root shares the
+/// A command that runs another where nothing has taken a port, nor left one in TIME-WAIT. Who is not root shares the
 /// machine's ports.
 fn alone() -> Command {
     if !bench::bed::is_root() {

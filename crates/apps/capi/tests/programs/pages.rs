@@ -1,4 +1,4 @@
-//! Goal: whoever installs the library finds a manual page under the name of each of its functions.
+//! Goal: a user who installs the library finds a manual page under the name of each of its functions.
 
 use crate::installed::{prefix, root};
 

@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    /// A link that needs no rights, so that the tests say the same to everybody.
+    /// A link that needs no rights, so that the tests say the same in every place.
     fn report(native: Option<bool>) -> Report {
         let machine = Machine {
             kernel: "6.12.1".into(),

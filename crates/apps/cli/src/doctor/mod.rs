@@ -112,7 +112,7 @@ fn has_carrier(name: &str) -> bool {
     }
 }
 
-/// Opens the link and has it ask somebody. Returns the exit status.
+/// Opens the link and has it ask a peer. Returns the exit status.
 fn try_link(args: &Args, seen: &Inspection, report: &mut Report) -> u8 {
     let link = match Link::open(&report.link, args.cores) {
         Ok(link) => link,
@@ -138,9 +138,7 @@ fn try_link(args: &Args, seen: &Inspection, report: &mut Report) -> u8 {
     } else if seen.addresses.is_empty() {
         Verdict::unasked(format!("'{}' has no address to ask from", seen.name))
     } else if peers.is_empty() {
-        Verdict::unasked(
-            "no gateway and no neighbour is known here; name somebody with --peer ADDRESS".into(),
-        )
+        Verdict::unasked("no gateway and no neighbour is known here; name a peer with --peer ADDRESS".into())
     } else {
         link.ask(&peers, PATIENCE)
     };

@@ -209,8 +209,8 @@ impl Verdict {
     fn text(&self) -> String {
         match (&self.peer, self.took) {
             (Some(peer), Some(took)) => format!("{peer} {} ({} us)", self.what, took.as_micros()),
-            (Some(peer), None) => format!("nobody answered: {peer}: {}", self.what),
-            (None, _) => format!("nobody was asked: {}", self.what),
+            (Some(peer), None) => format!("no peer answered: {peer}: {}", self.what),
+            (None, _) => format!("no peer was asked: {}", self.what),
         }
     }
 }

@@ -15,7 +15,7 @@ const PORTS: [u16; 4] = [9, 53, 80, 443];
 /// The most neighbours that are asked, one after the other.
 const PEERS_MAX: usize = 3;
 
-/// Somebody to ask.
+/// A peer to ask.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Peer {
     addr: IpAddr,
@@ -29,7 +29,7 @@ impl FromStr for Peer {
     fn from_str(text: &str) -> Result<Peer, String> {
         if let Ok(at) = text.parse::<SocketAddr>() {
             return match at.port() {
-                0 => Err("port 0 is nobody's; leave it away or name one".into()),
+                0 => Err("port 0 is no listener's; leave it away or name one".into()),
                 port => Ok(Peer { addr: at.ip(), port: Some(port) }),
             };
         }
@@ -40,7 +40,7 @@ impl FromStr for Peer {
     }
 }
 
-/// Returns whom to ask where nobody was named: gateways, then neighbours.
+/// Returns the peers to ask where no peer was named: gateways, then neighbours.
 pub(super) fn peers(seen: &Inspection) -> Vec<Peer> {
     let mut defaults: Vec<_> = seen.routes.iter().filter(|route| route.gateway.is_some()).collect();
     defaults.sort_by_key(|route| (route.prefix, !route.dst.is_v4(), route.metric));
@@ -86,7 +86,7 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Nobody was asked.
+    /// No peer was asked.
     pub(super) fn unasked(why: String) -> Verdict {
         Verdict { peer: None, took: None, what: why, asked: None }
     }
@@ -158,7 +158,7 @@ impl Link {
 
     /// Asks the peers in turn, from every core, until one has answered each. The answer of the last core counts.
     pub(super) fn ask(&self, peers: &[Peer], patience: Duration) -> Verdict {
-        let mut last = Verdict::unasked("nobody was asked".into());
+        let mut last = Verdict::unasked("no peer was asked".into());
         for peer in peers {
             let mut cores = self.opened.stacks.iter().enumerate();
             let failed = cores.find_map(|(core, stack)| {
@@ -269,7 +269,8 @@ fn result(stack: &Stack, fd: Fd) -> Result<(), i32> {
 }
 
 fn close(stack: &Stack, fd: Fd) {
-    // A reset rather than a farewell: nothing shall be left when the command ends. Whoever closed it already is right.
+    // A reset rather than a farewell: nothing shall be left when the command ends. The program that closed it already
+    // is right.
     let linger: [u8; 8] = [1, 0, 0, 0, 0, 0, 0, 0];
     let _ = stack.setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger);
     let _ = stack.close(fd);
@@ -278,7 +279,7 @@ fn close(stack: &Stack, fd: Fd) {
 fn explain(errno: i32) -> String {
     match errno {
         libc::ENETUNREACH => "no route of this interface leads there".into(),
-        libc::EHOSTUNREACH => "its link-layer address was asked for, and nobody answered".into(),
+        libc::EHOSTUNREACH => "its link-layer address was asked for, and no peer answered".into(),
         libc::ETIMEDOUT => "no answer".into(),
         other => format!("no answer: {}", std::io::Error::from_raw_os_error(other)),
     }

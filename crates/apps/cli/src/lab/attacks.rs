@@ -45,7 +45,7 @@ pub(super) fn attacks(args: &Args) -> CliResult {
     );
     let mut failed = 0;
     for attack in ATTACKS.iter().filter(wanted) {
-        #[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
+        #[allow(clippy::disallowed_methods, reason = "an API is where time enters")]
         let begun = Instant::now();
         let finding = attack.run(scale, args.seed);
         failed += usize::from(!show(attack, &finding, begun.elapsed().as_secs_f64()));

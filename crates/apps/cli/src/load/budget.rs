@@ -25,7 +25,7 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: exactly as many as allowed, whoever takes them; and no end where there is no limit.
+    //! Goal: exactly as many as allowed, whichever threads take them; and no end where there is no limit.
     use super::*;
 
     #[test]

@@ -134,7 +134,7 @@ impl Content {
         }
     }
 
-    /// Serves `bytes` bytes to everybody.
+    /// Serves `bytes` bytes to every client.
     pub(crate) fn generated(bytes: u64) -> Self {
         let pattern = (0..BLOCK).map(|i| b'!' + (i % PERIOD) as u8).collect();
         Content::Generated { bytes, pattern }

@@ -74,7 +74,7 @@ pub(crate) fn run(args: Args) -> CliResult {
         signal_hook::flag::register(signal, stop.clone())?;
     }
     let opened = args.stack.open(&settings)?;
-    // Listening comes before the word "serving": whoever waits for it may connect.
+    // Listening comes before the word "serving": the program that waits for it may connect.
     let listeners = opened.stacks.iter().map(|stack| listen(stack, addr)).collect::<Result<Vec<_>, _>>()?;
     let _control = sock::control::serve(&opened)
         .map_err(|e| format!("the control socket: {e}; the setting control = \"off\" does without"))?;
@@ -164,7 +164,7 @@ fn report(t: &Totals, json: bool) -> CliResult {
         let Totals { connections, requests, errors, octets } = t;
         format!("{connections} connections, {requests} requests ({errors} errors), {octets} bytes")
     };
-    // Whoever started us may have gone: then nobody wants to know.
+    // The program that started us may have gone: then no reader is left.
     match writeln!(std::io::stdout(), "{text}") {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(()),

@@ -103,7 +103,7 @@ impl Worker<'_> {
                     }
                     self.poller.add(fd, fd as u64, Ready::IN | Ready::RDHUP)?;
                 }
-                // Out of descriptors: those waiting stay in the queue until somebody leaves.
+                // Out of descriptors: those waiting stay in the queue until a connection ends.
                 Err(Errno::EAGAIN | Errno::EMFILE) => return Ok(()),
                 Err(Errno::ECONNABORTED) => {}
                 Err(e) => return Err(e),

@@ -147,7 +147,7 @@ static void accepting(void)
     socklen_t len = sizeof peer;
     told(accept(fd, NULL, NULL), "of one that does not listen");
     listen(fd, 4);
-    told(accept(fd, NULL, NULL), "of nobody");
+    told(accept(fd, NULL, NULL), " of no client");
     conn = accepted(fd, AF_INET, &client);
     told(conn < 0 ? -1 : 0, "of a connection");
     told(accept(conn, NULL, NULL), "of what is no listener");
@@ -240,7 +240,7 @@ static void connecting(void)
     struct sockaddr_in nobody = at(CLIENT, 2997);
     int fd = new_socket(SERVER, AF_INET), error = -1, peer;
     socklen_t len = sizeof error;
-    told(connect(fd, SA(nobody)), "to nobody");
+    told(connect(fd, SA(nobody)), "to no listener");
     told(connect(fd, (struct sockaddr *)&nobody, 4), "too short");
     told(ready(SERVER, fd, POLLOUT), "poll");
     told(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len), "SO_ERROR");

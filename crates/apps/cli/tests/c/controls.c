@@ -41,7 +41,7 @@ static void controls(void)
     told(fcntl(server, F_GETOWN) == getpid(), "F_GETOWN");
     told(fcntl(server, F_SETSIG, SIGUSR2), "F_SETSIG");
     told(fcntl(server, F_GETSIG) == SIGUSR2, "F_GETSIG");
-    told(fcntl(server, F_SETOWN, 0), "F_SETOWN nobody");
+    told(fcntl(server, F_SETOWN, 0), "F_SETOWN none");
     told(fcntl(server, F_SETSIG, 0), "F_SETSIG 0");
     told(fcntl(server, F_GETLK, &(struct flock){ .l_type = F_WRLCK }), "F_GETLK");
     told(fcntl(server, F_SETPIPE_SZ, 4096), "F_SETPIPE_SZ");

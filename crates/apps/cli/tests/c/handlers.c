@@ -112,10 +112,10 @@ static void handlers(void)
     told(signal(SIGUSR1, nest) == SIG_DFL, "signal");
     told(signal(SIGUSR1, SIG_IGN) == nest, "signal tells what was there");
     told(signal(SIGUSR1, SIG_DFL) == SIG_IGN, "even if that was to ignore it");
-    told(signal(SIGKILL, nest) == SIG_ERR ? -1 : 0, "signal that nobody handles");
+    told(signal(SIGKILL, nest) == SIG_ERR ? -1 : 0, "signal that nothing handles");
     told(signal(1000, nest) == SIG_ERR ? -1 : 0, "signal there is not");
     told(sigaction(1000, &action, NULL), "sigaction of it");
-    told(sigaction(SIGSTOP, &action, NULL), "sigaction that nobody may");
+    told(sigaction(SIGSTOP, &action, NULL), "sigaction that no program may");
     action = (struct sigaction){ .sa_handler = nest, .sa_flags = SA_NODEFER };
     sigaction(SIGUSR1, &action, NULL);
     depth = deepest = raised = 0;

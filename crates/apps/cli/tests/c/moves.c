@@ -104,7 +104,7 @@ static void into_pipes(void)
     shutdown(server, SHUT_RD);
     told(splice(server, NULL, ends[1], NULL, 10, 0), "after SHUT_RD");
     close(ends[0]);
-    told(splice(server, NULL, ends[1], NULL, 10, 0), "into a pipe that nobody reads, at the end");
+    told(splice(server, NULL, ends[1], NULL, 10, 0), "into a pipe that nothing reads, at the end");
     close(ends[1]);
     hang_up(server, client);
     pair(3001, &server, &client);
@@ -112,7 +112,7 @@ static void into_pipes(void)
     close(ends[0]);
     arrive(client, server, "lost");
     pipes_broken = 0;
-    told(splice(server, NULL, ends[1], NULL, 10, 0), "into a pipe that nobody reads");
+    told(splice(server, NULL, ends[1], NULL, 10, 0), "into a pipe that nothing reads");
     told(pipes_broken, "SIGPIPE");
     ioctl(server, FIONREAD, &there);
     told(there, "what is left");
@@ -211,7 +211,7 @@ static void from_pipes(void)
             break;
     }
     told(there, "the pipe is empty");
-    told(splice(ends[0], NULL, server, NULL, 10, 0), "of a pipe that nobody writes");
+    told(splice(ends[0], NULL, server, NULL, 10, 0), "of a pipe that nothing writes");
     shutdown(server, SHUT_WR);
     close(ends[0]);
     pipe(ends);

@@ -99,7 +99,7 @@ static void raw_calls(void)
     ready(SERVER, fd, POLLIN);
     server = (int)syscall(SYS_accept, fd, NULL, NULL);
     told(server < 0 ? -1 : 0, "accept");
-    told(syscall(SYS_accept4, fd, NULL, NULL, 0L), "accept4 of nobody");
+    told(syscall(SYS_accept4, fd, NULL, NULL, 0L), "accept4 of no client");
     told(send(server, "hi", 2, 0), "send");
     told(drain(client, text, 2), "the peer has");
     close(fd);

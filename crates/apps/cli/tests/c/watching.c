@@ -424,7 +424,7 @@ static void woken_polls(void)
     hang_up(server, client);
 }
 
-/* A listener that is told of once, whoever comes from wherever. */
+/* A listener that is told of once, whichever process comes, goes or is killed. */
 static void shots(void)
 {
     int set = epoll_create1(0), fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), on = 1;
@@ -436,7 +436,7 @@ static void shots(void)
     told(bind(fd, SA(any)), "bind to any");
     told(listen(fd, 5), "listen");
     told(ctl(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLONESHOT, 77), "one shot");
-    found(set, "nobody comes");
+    found(set, "no client comes");
     raw_connect(far, SA(addr));
     told(connect(near, SA(loopback)), "connect over the loopback");
     ready(SERVER, fd, POLLIN);

@@ -211,7 +211,7 @@ fn apache_with_events_and_with_workers() {
     let Some((bed, octets)) = bed(&["apache2", "ab"]) else { return };
     let dir = at(&bed, "");
     write(&bed, "small", &"s".repeat(64));
-    sh("chmod", &["-R", "a+rX", &dir]).expect("everybody may read");
+    sh("chmod", &["-R", "a+rX", &dir]).expect("every user can read");
     let modules = "/usr/lib/apache2/modules";
     for model in ["event", "worker"] {
         let conf = format!(
@@ -289,7 +289,7 @@ fn memcached_that_gives_up_root_before_it_listens() {
     assert_eq!(ask(&bed, "python3", &["-c", &program]), "True\n");
 }
 
-/// Where Debian puts the server of PostgreSQL, which is in nobody's PATH.
+/// Where Debian puts the server of PostgreSQL, which is in no PATH.
 fn postgres() -> Option<String> {
     let found = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten().next()?.path().join("bin");
     found.join("postgres").exists().then(|| found.to_string_lossy().into_owned())

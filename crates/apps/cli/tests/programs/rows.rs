@@ -16,6 +16,8 @@ use std::time::Duration;
 struct Row {
     /// Programs that must be installed, and paths that must be there, with spaces between.
     needs: &'static str,
+    /// The link of the launched side.
+    link: &'static str,
     /// The script that runs first, by `sh -ec`.
     before: &'static str,
     /// Where the server listens.
@@ -42,11 +44,11 @@ fn variables(bed: &Bed, server: &str) -> [String; 4] {
 }
 
 /// A script in the bed's directory, as arguments of `env`.
-fn script(bed: &Bed, server: &str, launched: bool, text: &str) -> Vec<String> {
+fn script(bed: &Bed, server: &str, launched: Option<&str>, text: &str) -> Vec<String> {
     let mut all = vec!["-C".to_owned(), at(bed, "")];
     all.extend(variables(bed, server));
-    if launched {
-        all.extend([MILLSTREAM, "run", "--require", "--link", super::LINK, "--"].map(String::from));
+    if let Some(link) = launched {
+        all.extend([MILLSTREAM, "run", "--require", "--link", link, "--"].map(String::from));
     }
     all.extend(["sh", "-ec", text].map(String::from));
     all
@@ -56,7 +58,7 @@ fn borrowed(all: &[String]) -> Vec<&str> {
     all.iter().map(String::as_str).collect()
 }
 
-/// Waits until somebody listens on the port: on the stack, as `millstream ss` shows it, or on the kernel.
+/// Waits until a server listens on the port: on the stack, as `millstream ss` shows it, or on the kernel.
 fn wait_until_served(bed: &Bed, ns: &str, launched: bool, port: u16) {
     for looks in 0.. {
         let mut command = Command::new("ip");
@@ -76,7 +78,7 @@ fn wait_until_served(bed: &Bed, ns: &str, launched: bool, port: u16) {
             return;
         }
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(looks < 800, "nobody listens on port {port}: {said}{errors}");
+        assert!(looks < 800, "nothing listens on port {port}: {said}{errors}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -95,13 +97,14 @@ fn check(row: &Row, which: Launched) {
     let (server_ns, client_ns) = if serves { (&bed.server, &bed.client) } else { (&bed.client, &bed.server) };
     let address = if serves { SERVER_ADDR } else { CLIENT_BASE };
     let run = |ns: &str, launched: bool, text: &str| {
-        bed.in_ns_within(ns, 60, "env", &borrowed(&script(&bed, address, launched, text)))
+        let link = launched.then_some(row.link);
+        bed.in_ns_within(ns, 60, "env", &borrowed(&script(&bed, address, link, text)))
     };
     run(server_ns, false, row.before).unwrap_or_else(|e| panic!("before: {e}"));
     let _behind =
         (row.server.contains("$C:8000") || row.before.contains("$C:8000") || row.client.contains("$C:8000"))
             .then(|| kernel_server(&bed));
-    let _server = serve(&bed, server_ns, &script(&bed, address, serves, row.server));
+    let _server = serve(&bed, server_ns, &script(&bed, address, serves.then_some(row.link), row.server));
     wait_until_served(&bed, server_ns, serves, row.port);
     run(client_ns, !serves, row.client).unwrap_or_else(|e| panic!("client: {e}"));
     let got = std::fs::read(at(&bed, "got")).expect("the client left what it received in `got`");
@@ -111,11 +114,12 @@ fn check(row: &Row, which: Launched) {
 }
 
 macro_rules! rows {
-    ($($name:ident $which:ident on $port:literal needs $needs:literal $(before $before:tt)?
+    ($($name:ident $which:ident on $port:literal needs $needs:literal $(over $link:literal)? $(before $before:tt)?
        server $server:tt client $client:tt)*) => {
         $(#[test] fn $name() {
             let row = Row {
-                needs: $needs, before: [$($before,)? ""][0], port: $port, server: $server, client: $client,
+                needs: $needs, link: [$($link,)? super::LINK][0], before: [$($before,)? ""][0], port: $port,
+                server: $server, client: $client,
             };
             check(&row, Launched::$which);
         })*
@@ -226,6 +230,23 @@ UseReverseDNS off\nWtmpLog off\n<Anonymous %s>\nUser root\nGroup root\nUserAlias
                 seq -f 10.%.0f.1.1 100 | sort >want"
         server "exec unbound -d -c $D/conf"
         client "dig +tcp +short @$S a.x A | sort >got"
+    named_over_tcp Server on 53 needs "named dig"
+        over "xdp:ms0"
+        before "chmod a+rx .; mkdir home; chown bind home
+                { printf '$TTL 60\n@ SOA a b 1 60 60 60 60\n@ NS a\n'; seq -f 'a A 10.%.0f.1.1' 100; } >zone
+                printf 'options { directory \"%s/home\"; listen-on { any; }; listen-on-v6 { none; }; pid-file none;
+ session-keyfile none; recursion no; }; controls { };\nzone \"x\" { type primary; file \"%s/zone\"; };\n' $D $D >conf
+                seq -f 10.%.0f.1.1 100 | sort >want"
+        server "exec named -f -u bind -c $D/conf"
+        client "dig +tcp +short @$S a.x A | sort >got"
+    squid Server on 3128 needs "squid curl"
+        over "xdp:ms0"
+        before "chmod a+rx .; mkdir log; chown proxy log
+                printf 'http_port 3128\nhttp_access allow all\npid_filename none\ncache_log %s/log/cache\naccess_log \
+                none\ncache_effective_user proxy\nvisible_hostname x\nnetdb_filename \
+                none\npinger_enable off\n' $D >conf"
+        server "exec squid -N -f $D/conf"
+        client "curl -sSf -x http://$S:3128 -o got http://$C:8000/file"
     stunnel Server on 443 needs "stunnel4 openssl curl"
         before "openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -subj /CN=x 2>log
                 printf 'foreground=yes\npid=\n[a]\naccept=443\nconnect=%s:8000\ncert=%s/cert\nkey=%s/key\n' $C \

@@ -176,7 +176,7 @@ impl Tool {
     }
 
     pub(crate) fn free(self) {
-        // SAFETY: nobody uses it any more.
+        // SAFETY: nothing uses it any more.
         unsafe { (self.ifc.free)(self.user()) }
     }
 

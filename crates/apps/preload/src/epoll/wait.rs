@@ -23,16 +23,16 @@ const MAX: usize = i32::MAX as usize / size_of::<epoll_event>();
 /// Of so many waits that find something of ours, one looks at the kernel's too.
 const LOOK_EVERY: u32 = 8;
 
-/// An eventfd that can always be read. In a set of the kernel's it wakes whoever waits there, because there is now
-/// something of ours.
+/// An eventfd that can always be read. In a set of the kernel's it wakes a thread that waits there, because there is
+/// now something of ours.
 static BELL: AtomicI32 = AtomicI32::new(NONE);
 
-/// Its word, which is nobody else's.
+/// Its word, which is no other's.
 fn bells_word() -> u64 {
     BELL.as_ptr().addr() as u64
 }
 
-/// The bell, made by whoever needs it first.
+/// The bell, made by a thread that needs it first.
 fn bell() -> Option<c_int> {
     let known = BELL.load(Ordering::Acquire);
     if known != NONE {
@@ -44,7 +44,7 @@ fn bell() -> Option<c_int> {
         Ok(_) => Some(made).filter(|made| *made >= 0),
         Err(others) => {
             table::remove_hidden(made);
-            // SAFETY: nobody else knows it.
+            // SAFETY: no other thread knows it.
             unsafe { real::close(made) };
             Some(others)
         }
@@ -57,7 +57,7 @@ pub(crate) fn forked() {
     table::all().0.into_iter().filter_map(table::ours).for_each(|held| held.forget_sleepers());
 }
 
-/// Whoever waits for this set of the kernel's looks again.
+/// A thread that waits for this set of the kernel's looks again.
 pub(super) fn ring(set: &Held, epfd: c_int) {
     if set.sleepers() == 0 {
         return;
@@ -71,7 +71,7 @@ pub(super) fn ring(set: &Held, epfd: c_int) {
     }
 }
 
-/// Takes the bell out of the set when nobody sleeps there.
+/// Takes the bell out of the set when no thread sleeps there.
 fn silence(set: &Held, epfd: c_int) {
     if set.is_rung() && set.sleepers() == 0 {
         set.set_rung(false);
@@ -179,7 +179,7 @@ unsafe fn wait(
     let (ours_calls, mut left) = (is_inside(), timeout);
     let is_plain = |set: &Description| is_the_kernels_alone(set) && is_told_as_it_is(set);
     if timeout == Some(Duration::ZERO) && !ours_calls && table::glance(epfd).is_some_and(is_plain) {
-        // Who does not sleep needs nobody to wake him.
+        // Who does not sleep needs no wake-up.
         return kernels();
     }
     if !ours_calls && let Some(set) = table::ours(epfd).filter(|set| is_the_kernels_alone(set)) {
@@ -230,7 +230,7 @@ unsafe fn wait_kernels(
     events: *mut epoll_event,
     kernels: &dyn Fn() -> c_int,
 ) -> Option<c_int> {
-    // Whoever brings something of ours either sees that this thread sleeps, or is seen by it.
+    // Whatever brings something of ours either sees that this thread sleeps, or is seen by it.
     set.falls_asleep();
     let asleep = Asleep(set);
     let n = is_the_kernels_alone(set).then(kernels);

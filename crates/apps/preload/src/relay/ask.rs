@@ -127,7 +127,7 @@ fn ask(
     })
 }
 
-/// Waits for an answer; `None` if there is nobody who answers.
+/// Waits for an answer; `None` if there is no answer.
 fn hear(from: c_int) -> Option<Vec<u8>> {
     let mut answer = vec![0; 4 + VALUE];
     // SAFETY: a row of this frame's, and as much room as is said.
@@ -140,7 +140,7 @@ fn hear(from: c_int) -> Option<Vec<u8>> {
     (answer.len() >= 4).then_some(answer)
 }
 
-/// Receives what a child says: a plain wish, or a question with a descriptor. `None` when the child is gone,
+/// Receives what a child says: a plain request, or a question with a descriptor. `None` when the child is gone,
 /// `Some(None)` when there is nothing now.
 pub(super) fn hear_child(channel: c_int, into: &mut Vec<u8>) -> Option<Option<c_int>> {
     into.resize(HEAD + VALUE, 0);

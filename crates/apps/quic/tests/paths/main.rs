@@ -146,7 +146,7 @@ fn the_registry_counts_connections_and_keeps_what_they_use() {
     assert_eq!(used("htcp"), Some(0));
 
     let factory = policies.factory("htcp").expect("still there");
-    policies.with(|registry| registry.remove("htcp")).expect("nobody uses it");
+    policies.with(|registry| registry.remove("htcp")).expect("nothing uses it");
     let world = World::with_factory(factory, 1 << 16, &path(), 1);
     assert_eq!((used("htcp"), used("cubic")), (None, Some(1)), "the default steps in");
     assert_eq!(policies.substituted(), 1, "and it is known");

@@ -112,7 +112,7 @@ fn multcp_adds_n_and_gives_half_of_one_share() {
         lab.congest(Signal::Loss, 100);
         assert_eq!((lab.cwnd(), lab.ssthresh()), (kept, kept), "n = {n}");
         lab.congest(Signal::Timeout { nth: 1 }, 80);
-        assert_eq!(lab.cwnd(), 1.0, "a timeout is everybody's");
+        assert_eq!(lab.cwnd(), 1.0, "a timeout concerns every flow");
     }
     let mut lab = Lab::new(of::<Several>(4), 100, Some(100));
     lab.congest(Signal::Timeout { nth: 1 }, 100);

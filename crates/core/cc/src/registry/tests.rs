@@ -91,7 +91,7 @@ fn an_unfair_policy_is_for_those_who_allow_it() {
         assert_eq!(registry.find(name).map(|row| (row.unfair, row.offered)), Some((true, false)));
         registry.set_tunable(name, "n", 4).expect("to tune it is not to use it");
     }
-    assert!(registry.available().all(|row| row.unfair || row.offered), "the others are for everybody");
+    assert!(registry.available().all(|row| row.unfair || row.offered), "the others are for all");
     registry.allow_unfair(true).unwrap();
     assert!(registry.for_another_core().allows_unfair());
     let flow = registry.create("mulwin").unwrap();
@@ -104,10 +104,7 @@ fn an_unfair_policy_is_for_those_who_allow_it() {
     assert!(registry.create("mulwin").is_err());
     registry.remove("multcp").unwrap();
     registry.register("multcp", fixed("multcp")).unwrap();
-    assert!(
-        registry.create("multcp").is_ok(),
-        "somebody's own policy of that name is that somebody's affair"
-    );
+    assert!(registry.create("multcp").is_ok(), "a user's own policy of that name is that user's choice");
 }
 
 #[test]

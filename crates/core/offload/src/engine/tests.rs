@@ -308,7 +308,7 @@ fn d12_odd_lengths_go_up_as_they_came() {
     for (nth, octets) in sent.iter().enumerate() {
         let up = rig.engine.next_packet(&mut run).expect("as many as came").1;
         assert_eq!((&up, up[train.text(nth as u16)].len()), (octets, octets.len() - ETHERNET - 52));
-        assert!(crate::fuzz::whole_by_hand(&up[ETHERNET..]), "nobody touched its checksum");
+        assert!(crate::fuzz::whole_by_hand(&up[ETHERNET..]), "nothing touched its checksum");
     }
 }
 
@@ -347,7 +347,7 @@ fn d14_resets_ages_and_new_connections_leave_nothing() {
     assert_eq!(rig.end_batch(), [run(900..902, Flush::Batch)]);
     rig.now += Duration::from_secs(61);
     rig.push([5, 6]);
-    assert_eq!(rig.end_batch(), [run(5..7, Flush::Batch)], "old by its number, but nobody remembers");
+    assert_eq!(rig.end_batch(), [run(5..7, Flush::Batch)], "old by its number, but nothing remembers");
     assert_eq!(rig.engine.counters().aged, 1);
     assert_eq!((rig.engine.packets(), rig.engine.poll_timeout()), (0, None));
 }
@@ -517,7 +517,7 @@ fn passes(rig: &mut Rig, nth: u32, len: usize) -> bool {
 #[test]
 fn a_request_passes_by_unless_its_flow_waits() {
     let mut rig = Rig::new(Config { hold: HOLD, reorder: HOLD, ..Config::default() });
-    assert!(passes(&mut rig, 0, SIZE), "of a flow that nobody knows");
+    assert!(passes(&mut rig, 0, SIZE), "of a flow that is unknown");
     rig.warm(0);
     assert!(passes(&mut rig, 0, SIZE), "in order, and nothing waits");
     rig.push([1]);

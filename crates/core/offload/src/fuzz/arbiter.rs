@@ -12,7 +12,7 @@ const LARGEST: u64 = 65_549;
 
 /// Queues of random packets that come and go: what waits goes; control before data but for the bound; two queues that
 /// have had data from the beginning have had the same bytes, to one largest packet, and two that have had data since
-/// some later time, to two (each may begin one ahead or behind); and nobody waits for longer than that allows.
+/// some later time, to two (each may begin one ahead or behind); and no thread waits for longer than that allows.
 pub fn arbiter(data: &[u8]) {
     let mut input = Input::new(data);
     let queues = 1 + input.below(13) as usize;

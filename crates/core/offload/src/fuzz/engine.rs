@@ -260,7 +260,7 @@ impl Model {
             return self.drain();
         }
         let packet = Packet(number, octets);
-        // Of some nobody has looked at the checksum, which is right: then with and without it must be the same.
+        // Of some nothing has looked at the checksum, which is right: then with and without it must be the same.
         let sums = number.is_multiple_of(3).then_some(Sum::of as Summer);
         let followed = match merged || number.is_multiple_of(5) {
             true => Err(packet),

@@ -1,5 +1,5 @@
-//! One model of trains: what joins is what a plain reading of both packets says may join, nothing else joins, and what
-//! goes up is every flow's packets in their order.
+//! One model of merged runs: what joins is what a plain reading of both packets says may join, nothing else joins, and
+//! what goes up is every flow's packets in their order.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ pub fn trains(data: &[u8]) {
 /// Feeds a batch, and compares with a plain reading; as the stack does if `follows`, else packet by packet.
 fn check(trains: &mut Trains, batch: &[Vec<u8>], ip: usize, sums: bool, follows: bool) {
     trains.begin();
-    // Of each flow, the places of its packets; and the packets that head trains or stand alone.
+    // Of each flow, the places of its packets; and the packets that head merged runs or stand alone.
     let mut flows: Vec<(FlowKey, Vec<usize>)> = Vec::new();
     let (mut first, mut following) = (Vec::new(), 0);
     for (at, packet) in batch.iter().enumerate() {
@@ -106,7 +106,7 @@ fn members(trains: &Trains, place: u16) -> Vec<usize> {
     all
 }
 
-/// Which of the packets that head a train or stand alone `at` goes up with.
+/// Which of the packets that head a merged run or stand alone `at` goes up with.
 fn first_of(trains: &Trains, first: &[u16], at: usize) -> usize {
     let first = first.iter().find(|place| members(trains, **place).contains(&at));
     usize::from(*first.expect("each packet goes up"))

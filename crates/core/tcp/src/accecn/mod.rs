@@ -9,7 +9,7 @@
 //!  data, ACE = r.cep mod 8, ECT  <-----------> data, ACE = r.cep mod 8, ECT
 //! ```
 //! `receiver` counts what arrives and says when to tell, `sender` makes counts of what the peer told, `handshake`
-//! agrees on it, `exchange` ties them to the connection. Nobody who does without it pays: what it needs hangs in
+//! agrees on it, `exchange` ties them to the connection. Connections without it pay nothing: what it needs hangs in
 //! [`Rare`](crate::connection::Rare), behind one bit, and the short path of input is closed to those who use it by the
 //! flags it expects.
 

@@ -199,7 +199,7 @@ impl Sender {
                 let near = if part > below + CYCLE / 2 { below + CYCLE } else { below };
                 near.min(safest)
             }
-            // Nobody acknowledges that seldom here, so acknowledgments were lost, and with them perhaps whole cycles.
+            // No peer acknowledges that seldom here, so acknowledgments were lost, and with them perhaps whole cycles.
             None if self.stretch < STRETCHED * SCALE => safest,
             None => least,
         }

@@ -16,7 +16,7 @@ pub trait Algorithm: core::fmt::Debug + Send + Sync {
     fn tag(&self, key: &[u8], parts: &[&[u8]]) -> [u8; TAG_MAX];
 }
 
-/// Are both the same? Takes as long wherever they differ, so that nobody can find a tag byte by byte.
+/// Are both the same? Takes as long wherever they differ, so that no attacker can find a tag byte by byte.
 pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
     let differences = a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b));
     a.len() == b.len() && core::hint::black_box(differences) == 0

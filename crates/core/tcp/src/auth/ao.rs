@@ -1,5 +1,5 @@
 //! TCP-AO of one connection (RFC 5925): its traffic keys, the extension of its sequence numbers, which key signs and
-//! which is wished for.
+//! which is requested.
 
 use alloc::vec::Vec;
 use base::{FlowKey, Seq};
@@ -73,7 +73,7 @@ pub struct AoCounts {
     pub good: u64,
     /// Segments whose MAC was wrong.
     pub bad: u64,
-    /// Segments with a KeyID that nobody knows.
+    /// Segments with a KeyID that is unknown.
     pub key_not_found: u64,
     /// Segments without the option.
     pub required: u64,
@@ -180,7 +180,7 @@ impl Ao {
         tag(master, &key, covered, self.sent.of(covered.seq()))
     }
 
-    /// Is this the MAC of a segment of the peer, signed with the key of this id? If so, its wish for another key is
+    /// Is this the MAC of a segment of the peer, signed with the key of this id? If so, its request for another key is
     /// heard: true if we sign with that one from now on.
     /// RFC 5925, 7.3-1, 7.5-1, 7.5-2 and 7.5-3.
     pub(super) fn verify(
@@ -231,7 +231,7 @@ impl Ao {
         Ok(self.follow(next))
     }
 
-    /// The peer wishes to be answered with this key.
+    /// The peer asks to be answered with this key.
     /// RFC 5925, 7.5-4.
     fn follow(&mut self, next: u8) -> bool {
         let wished = self.keys.iter().position(|key| key.master.send_id == next);

@@ -70,11 +70,11 @@ pub struct Peers {
 impl Peers {
     /// Is `addr` one of them?
     pub fn has(self, addr: Addr) -> bool {
-        // The unspecified address with no bits stands for everybody of its family.
+        // The unspecified address with no bits stands for every peer of its family.
         addr.in_prefix(self.addr, self.prefix)
     }
 
-    /// Is anybody both here and there?
+    /// Is a connection both here and there?
     pub fn meets(self, other: Peers) -> bool {
         let shorter = self.prefix.min(other.prefix);
         self.addr.in_prefix(other.addr, shorter)
@@ -144,7 +144,7 @@ impl MasterKey {
 pub struct Keyring {
     md5: Vec<Md5Key>,
     ao: Vec<MasterKey>,
-    /// Nobody connects without TCP-AO.
+    /// No client connects without TCP-AO.
     pub ao_required: bool,
     /// Believe ICMP about connections with TCP-AO (RFC 5925, section 7.8, advises against it).
     pub accept_icmps: bool,
@@ -155,7 +155,7 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// Is there nothing that concerns anybody?
+    /// Is there nothing that concerns a connection?
     pub fn is_empty(&self) -> bool {
         self.md5.is_empty() && self.ao.is_empty() && !self.ao_required
     }

@@ -31,21 +31,21 @@ use octets::Covered;
 pub enum Refused {
     /// Without the MD5 signature that its connection demands.
     Md5Missing,
-    /// With an MD5 signature that nobody has a key for.
+    /// With an MD5 signature without a key for it.
     Md5Unexpected,
     /// With a wrong MD5 signature.
     Md5Bad,
     /// Without the TCP-AO that its connection demands.
     AoMissing,
-    /// With TCP-AO that nobody has a key for.
+    /// With TCP-AO without a key for it.
     AoUnexpected,
-    /// With a KeyID that nobody knows.
+    /// With a KeyID that is unknown.
     AoKey,
     /// With a wrong MAC.
     AoBad,
     /// With several signatures.
     Several,
-    /// Signed, for a port where nobody listens: an answer could not be signed, so it would not be believed.
+    /// Signed, for a port where nothing listens: an answer could not be signed, so it would not be believed.
     Unwanted,
 }
 
@@ -66,8 +66,8 @@ impl Refused {
         *counter += 1;
     }
 
-    /// Why a segment with such a signature is not for somebody who has no keys. RFC 5925 would take TCP-AO there by
-    /// default (section 7.3); `takes_ao` says whether that is wished for.
+    /// Why a segment with such a signature is not for a listener without keys. RFC 5925 would take TCP-AO there by
+    /// default (section 7.3); `takes_ao` says whether that is requested.
     /// RFC 5925, 7.3-2 and 7.3-3.
     pub fn by_stranger(signature: Signature, takes_ao: bool) -> Option<Refused> {
         match signature {
@@ -247,7 +247,7 @@ pub struct Choice {
 pub struct AoSettings {
     /// Keys to use.
     pub choice: Choice,
-    /// Nobody connects without TCP-AO.
+    /// No client connects without TCP-AO.
     pub ao_required: bool,
     /// Believe ICMP.
     pub accept_icmps: bool,
@@ -324,6 +324,6 @@ pub struct AoReport {
     pub counts: AoCounts,
     /// ICMP is believed.
     pub accept_icmps: bool,
-    /// Nobody connects without TCP-AO.
+    /// No client connects without TCP-AO.
     pub ao_required: bool,
 }

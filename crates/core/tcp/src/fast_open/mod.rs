@@ -11,7 +11,7 @@
 //!                                <------------ data                       EARLY: before the handshake's end
 //!  ACK                           ------------>
 //! ```
-//! Nobody who does without it pays: what it needs hangs in [`Rare`](crate::connection::Rare), behind one bit each.
+//! Connections without it pay nothing: what it needs hangs in [`Rare`](crate::connection::Rare), behind one bit each.
 
 mod cache;
 mod keys;
@@ -102,7 +102,7 @@ pub enum Lesson {
     Lost,
     /// An ICMP error came back.
     Unreachable,
-    /// Even a plain SYN was not answered at first, or nothing after it: somebody on the way may dislike such SYNs
+    /// Even a plain SYN was not answered at first, or nothing after it: a middlebox may dislike such SYNs
     /// (RFC 7413, section 7.1).
     Silence,
 }
@@ -293,7 +293,7 @@ impl Connection {
         let again = self.retransmits > 0;
         let asked = self.attempt().option;
         let answer = seg.options.fast_open().filter(|option| !option.is_request());
-        // A cookie that nobody asked for is none.
+        // A cookie that no peer asked for is none.
         let cookie = answer.filter(|_| asked.is_some());
         let lesson = match asked {
             _ if again && cookie.is_none() && data && !all => Lesson::Lost,

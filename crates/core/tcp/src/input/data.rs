@@ -26,7 +26,7 @@ impl Connection {
         let data = seg.payload;
         let end = seg.seq + data.len() as u32;
         if end.after(self.rcv_nxt) && self.has_no_reader() {
-            // Nobody will ever read this: the peer must know that it is lost (RFC 2525, section 2.17).
+            // Nothing will ever read this: the peer must know that it is lost (RFC 2525, section 2.17).
             cx.counters.abort_on_data += 1;
             self.refuse_text(cx, seg);
             return Ok(());

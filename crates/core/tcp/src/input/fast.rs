@@ -15,7 +15,7 @@ use crate::{Cx, State};
 pub(crate) const NOTHING: Flags = Flags::ALL;
 
 /// Flags that decide; of these only ACK may be set, on most connections. PSH and URG change nothing here, nor AE where
-/// nobody agreed on it.
+/// no peer agreed on it.
 const DECISIVE: Flags =
     Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0 | Flags::ECE.0 | Flags::CWR.0);
 

@@ -47,7 +47,7 @@ impl Text for Elsewhere {
 
 impl Run for Elsewhere {
     fn show(self, _: &Connection, _: &mut Cx<'_>, _: &Segment<'_>) {
-        unreachable!("not where somebody watches");
+        unreachable!("not where an observer watches");
     }
 }
 
@@ -123,7 +123,7 @@ impl Connection {
     /// may be read, and the caller reads them itself and tells so ([`Connection::consume`]). Before anything else
     /// of the connection arrives but another such run or a bare acknowledgment, and before its data is looked at by
     /// any other way, all that was not consumed must be handed over ([`Connection::settle`]). False also where data
-    /// lies here already, where somebody watches, where nobody will read, and where the pool could not take it.
+    /// lies here already, where an observer watches, where nothing will read, and where the pool could not take it.
     pub fn on_lent_run(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, octets: u32) -> bool {
         cx.probe.is_none()
             && !self.bits.has(Bits::READ_CLOSED)

@@ -37,7 +37,7 @@ impl Connection {
 
     /// RFC 7323, section 5.3, step R3, with section 4.3's rule: the segment must not lie beyond what was last
     /// acknowledged, so that delayed acknowledgments echo the oldest. Only what passed the other checks gets
-    /// here, or anybody's guess could make PAWS drop all the peer sends.
+    /// here, or a guess could make PAWS drop all the peer sends.
     /// RFC 7323, 4.3-1.
     #[inline(always)]
     pub(crate) fn note_timestamp(&mut self, seg: &Segment<'_>) {

@@ -297,8 +297,8 @@ impl Connection {
         }
     }
 
-    /// Do data take the place of the handshake's last acknowledgment? Whoever waited for that with data at hand asks
-    /// something. What had gone with the SYN asked before.
+    /// Do data take the place of the handshake's last acknowledgment? The end that waited for that with data at hand
+    /// asks something. What had gone with the SYN asked before.
     fn ends_handshake(&self) -> bool {
         self.due.has(Due::ACK)
             && self.bytes_received == 0

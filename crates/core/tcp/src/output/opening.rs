@@ -21,7 +21,7 @@ pub struct Opening {
     pub stamps: Option<Timestamps>,
 }
 
-/// Whoever has one of these says more in its SYN, or SYN-ACK, than the peer has heard before.
+/// The end that has one of these says more in its SYN, or SYN-ACK, than the peer has heard before.
 const SPECIAL: Bits = Bits(
     Bits::SIGNED.0
         | Bits::COOKIE.0

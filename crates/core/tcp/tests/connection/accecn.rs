@@ -197,7 +197,7 @@ fn merged_segments_count_one_by_one() {
     assert_eq!((answer.flags.ace(), answer.options.accecn.and_then(|o| o.ce())), ((5 + 5) % 8, Some(5_000)));
 }
 
-/// RFC 9768, 3.2-3: whoever cuts super-segments clears CWR, so with that bit set there are none.
+/// RFC 9768, 3.2-3: the end that cuts super-segments clears CWR, so with that bit set there are none.
 #[test]
 fn a_count_with_cwr_keeps_segments_apart() {
     for marks in 0..8u32 {

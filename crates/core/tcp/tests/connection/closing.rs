@@ -195,7 +195,7 @@ fn data_for_an_orphan_is_reset() {
     let fin = rig.one();
     rig.ack(fin.end(), &[]);
     rig.assert_state(State::FinWait2);
-    rig.send(b"anybody there?");
+    rig.send(b"hello?");
     assert!(rig.one().flags.has(Flags::RST));
     rig.assert_state(State::Closed);
 }
@@ -408,7 +408,7 @@ fn data_without_a_reader_never_takes_the_short_path() {
             let now = rig.now;
             rig.host.with(now, |conn, cx| conn.shutdown(cx, tcp::Shutdown::Read));
         }
-        rig.send(b"nobody reads this");
+        rig.send(b"nothing reads this");
         assert!(rig.one().flags.has(Flags::RST));
         assert_eq!(short_path(&rig), before);
     }

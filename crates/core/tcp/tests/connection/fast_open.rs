@@ -151,7 +151,11 @@ fn a_syn_that_is_sent_again_is_plain() {
         assert_eq!((sent.seq, sent.len()), (OURS + 1 + acked, 600 - acked as usize));
         let lesson = if acked == 0 { Lesson::Lost } else { Lesson::Answered };
         assert_eq!(outcome(&mut rig).lesson, lesson);
-        assert_eq!(rig.host.conn().info(rig.now).srtt, Duration::ZERO, "nobody knows which SYN was answered");
+        assert_eq!(
+            rig.host.conn().info(rig.now).srtt,
+            Duration::ZERO,
+            "it is unknown which SYN was answered"
+        );
     }
 }
 

@@ -89,5 +89,5 @@ fn an_acknowledgment_of_everything_ends_it() {
     rig.ack(sent[9].end(), &[]);
     let fresh = rig.sent();
     assert_eq!(fresh[0].seq, sent[9].end());
-    assert_eq!(rig.host.counters.spurious_recoveries, 0, "nobody knows which of the two was acknowledged");
+    assert_eq!(rig.host.counters.spurious_recoveries, 0, "it is unknown which of the two was acknowledged");
 }

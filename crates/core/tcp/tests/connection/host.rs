@@ -233,7 +233,7 @@ impl Host {
         }
     }
 
-    /// A segment arrives: to the connection, its rest, the listener, or nobody.
+    /// A segment arrives: to the connection, its rest, the listener, or none.
     pub(crate) fn receive(&mut self, now: Instant, seg: &Segment<'_>) -> Option<Disposition> {
         if self.wait.is_some() {
             self.receive_waiting(now, seg);

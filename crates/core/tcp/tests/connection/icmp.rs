@@ -131,7 +131,7 @@ fn an_error_ends_what_is_half_open_where_the_settings_say_so() {
             let mut rig = Setup { config, ..setup }.syn_received();
             icmp(&mut rig, kind, seq);
             assert_eq!(rig.host.state() == State::Closed, ends && hits, "{kind:?}");
-            assert_eq!(rig.host.conn().error(), None, "nobody knows of it");
+            assert_eq!(rig.host.conn().error(), None, "the application is not told");
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Link {
     pub(crate) queue: u64,
     /// Packets longer than this are dropped, and ICMP says so; 0 is without limit.
     pub(crate) mtu: u16,
-    /// Nobody says so.
+    /// Nothing says so.
     pub(crate) silent: bool,
 }
 

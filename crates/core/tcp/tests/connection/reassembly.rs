@@ -348,7 +348,7 @@ fn nothing_lies_behind_a_fin() {
     rig.host.finish();
 }
 
-/// Nobody reads any more, and what comes is thrown away: what had been SACKed is acknowledged all the same once the
+/// Nothing reads any more, and what comes is thrown away: what had been SACKed is acknowledged all the same once the
 /// hole is filled.
 #[test]
 fn a_closed_reader_does_not_ask_again_for_what_was_sacked() {

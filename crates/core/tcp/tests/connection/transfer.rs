@@ -1,4 +1,4 @@
-//! Goal: whatever the link does, the bytes arrive, in order, once, and the connection ends; nobody stalls.
+//! Goal: whatever the link does, the bytes arrive, in order, once, and the connection ends; nothing stalls.
 //! Seeded: a failure names the seed, and `Net::new(seed, ...)` with the same link replays it.
 
 use base::{Duration, Rng};
@@ -274,7 +274,7 @@ fn a_path_that_vanishes_is_given_up() {
 
 #[test]
 fn a_round_trip_that_grows_suddenly_is_no_loss() {
-    // Timestamps, reports of duplicates or F-RTO tell that nothing was lost; without any of them nobody knows.
+    // Timestamps, reports of duplicates or F-RTO tell that nothing was lost; without any of them it is unknown.
     for told_by in ["timestamps", "sack", "frto", "nothing"] {
         let mut net = Net::new(1, true, [2_000_000, 0]).link(Link {
             rate: 500_000,

@@ -125,6 +125,6 @@ mod tests {
             assert_eq!(said.question(&answer[..len]), None);
         }
         let len = asks(Addr::UNSPECIFIED_V6, &mut frame);
-        assert_eq!(read(&frame[..len]).question(&frame[..len]), None, "nobody could be told");
+        assert_eq!(read(&frame[..len]).question(&frame[..len]), None, "no peer could be told");
     }
 }

@@ -54,7 +54,7 @@ pub struct Filling {
 
 impl Template {
     /// That of segments like `header` below which `below` lies. `None` where timestamps stand at an odd place, which
-    /// nobody lays out.
+    /// nothing lays out.
     pub fn new(below: &Below, header: &Header) -> Option<Template> {
         let stamps = header.options.timestamps.map(|_| Timestamps { val: 0, ecr: 0 });
         let mut header = *header;

@@ -26,7 +26,7 @@ pub enum Signature {
         /// Bytes of the MAC.
         mac_len: u8,
     },
-    /// More than one: whoever receives this drops it (RFC 5925, section 2.2).
+    /// More than one: the end that receives this drops it (RFC 5925, section 2.2).
     Several,
 }
 

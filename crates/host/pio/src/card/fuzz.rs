@@ -175,14 +175,14 @@ impl World {
     fn check(&mut self, octets: &[u8], meta: RxMeta) {
         let flow = flow_of(octets);
         let queue = &mut self.expected[flow];
-        let first = queue.pop_front().unwrap_or_else(|| panic!("a packet of flow {flow} that nobody sent"));
+        let first = queue.pop_front().unwrap_or_else(|| panic!("a packet of flow {flow} that no peer sent"));
         if first.octets == octets {
             assert_eq!(first.meta.gso_size, meta.gso_size);
             assert!(
                 first.text.is_none() || meta.checksum == RxChecksum::Verified,
                 "who is sound is known to be"
             );
-            assert!(first.text.is_some() || first.meta.checksum == meta.checksum, "and nobody else");
+            assert!(first.text.is_some() || first.meta.checksum == meta.checksum, "and nothing else");
             return;
         }
         let text = first.text.expect("only plain data is merged");
@@ -199,7 +199,7 @@ impl World {
                 break;
             }
             assert_eq!(payload.len(), usize::from(meta.gso_size), "a short segment is the last");
-            last = queue.pop_front().expect("no bytes that nobody sent");
+            last = queue.pop_front().expect("no bytes that no peer sent");
             assert!(last.text.is_some(), "only plain data is merged");
         }
         // Ports, acknowledgment, window, flags and options; not the sequence number, PSH and the checksum.

@@ -24,7 +24,7 @@ impl Card {
             match news {
                 News::Net(event) => self.events.push(event),
                 News::Begun => self.begun = true,
-                // Of a claim that was given up nobody wants to know any more.
+                // A claim that was given up is of no use any more.
                 News::Claimed(nth, answer) => self.claimed = (nth == self.claims).then_some((nth, answer)),
                 News::Failed(IoError::Down) => self.down = true,
                 News::Failed(error) => self.failed = Some(error),
@@ -65,7 +65,7 @@ impl Card {
             || self.due.is_some_and(|due| due <= (self.clock)())
     }
 
-    /// Waits until `done`, for no longer than an answer may take; false if that was too long, or nobody will answer.
+    /// Waits until `done`, for no longer than an answer may take; false if that was too long, or nothing will answer.
     fn await_answer(&mut self, mut done: impl FnMut(&mut Card) -> bool) -> bool {
         let deadline = (self.clock)() + ANSWER;
         let mut steps = 0;
@@ -95,8 +95,8 @@ impl Card {
         }
     }
 
-    /// Asks the worker at the link for something, and waits until it has room for it. A wish that nobody takes any more
-    /// is forgotten with the port.
+    /// Asks the worker at the link for something, and waits until it has room for it. A request that nothing takes any
+    /// more is forgotten with the port.
     fn ask(&mut self, ask: Ask) -> bool {
         let mut ask = Some(ask);
         let asked = self.await_answer(|card| match ask.take().map(|ask| card.asks.push(ask)) {
@@ -126,7 +126,7 @@ impl Card {
     }
 }
 
-/// How often one who waits for an answer looks whether anybody is left to give it.
+/// How often one who waits for an answer looks whether a thread is left to give it.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl PacketIo for Card {
@@ -155,7 +155,7 @@ impl PacketIo for Card {
 
     fn retire(&mut self, frame: Frame) {
         let kept = if self.pool.owns(&frame) {
-            // Whose worker has none left does without, so nobody is woken.
+            // Whose worker has none left does without, so no thread is woken.
             self.supers[frame.index() as usize / SUPERS].push(frame)
         } else {
             self.owes = true;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How soon to look again where the port takes no more, has no frame, or says that it is down.
 const RETRY: Duration = Duration::from_micros(100);
-/// With so much to tell the port is not asked for more, nor wishes taken.
+/// With so much to tell the port is not asked for more, nor requests taken.
 const OUTBOX: usize = 1024;
 /// How often the port is asked for news while packets come without a pause.
 const NEWS_EVERY: u32 = 64;
@@ -61,7 +61,7 @@ impl LinkBell {
 pub(super) struct Queues {
     /// To each receive worker, from it its frames, and its bell.
     pub(super) receivers: Vec<(Producer<Steered>, Consumer<Frame>, Ringer)>,
-    /// From the host: frames that it has received, packets to send, wishes.
+    /// From the host: frames that it has received, packets to send, requests.
     pub(super) retired: Consumer<Frame>,
     pub(super) sending: Consumer<TxPacket>,
     pub(super) asks: Consumer<Ask>,
@@ -210,7 +210,7 @@ impl Link {
         }
     }
 
-    /// Frames that nobody needs any more go back to the port.
+    /// Frames that nothing needs any more go back to the port.
     fn take_back(&mut self) -> bool {
         let Queues { receivers, retired, .. } = &mut self.queues;
         for (_, used, _) in receivers {

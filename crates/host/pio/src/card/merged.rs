@@ -1,4 +1,4 @@
-//! The packets of a train as one, in a frame of its own: their bytes are copied once, and none is looked at.
+//! The packets of a merged run as one, in a frame of its own: their bytes are copied once, and none is looked at.
 
 use ::wire::checksum::Sum;
 use ::wire::tcp::Flags;
@@ -30,7 +30,7 @@ pub(super) fn merge<'a>(
         octets[at..at + payload.len()].copy_from_slice(payload);
         at += payload.len();
     }
-    debug_assert_eq!(at, len, "all payload of the train");
+    debug_assert_eq!(at, len, "all payload of the merged run");
     let v4 = octets[ip] >> 4 == 4;
     let tcp = ip + if v4 { V4 } else { V6 };
     if v4 {
@@ -47,6 +47,6 @@ pub(super) fn merge<'a>(
     true
 }
 
-/// Bytes of the IP headers that packets of a train have: no options, no extensions.
+/// Bytes of the IP headers that packets of a merged run have: no options, no extensions.
 const V4: usize = 20;
 const V6: usize = 40;

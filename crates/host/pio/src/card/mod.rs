@@ -4,14 +4,14 @@
 //!  link's port       rx 0 ─┬─ control ─┐
 //!   (owned by ──flow─> ... ├─ data ────┴─> up: control first, ──> host's ring ──> rx   the stack's thread
 //!   the worker        rx n ┘                bytes shared fairly                       (this layer)
-//!   at the link) <────────────────── packets to send, wishes ────────────────────  tx
+//!   at the link) <────────────────── packets to send, requests ────────────────────  tx
 //! ```
 //! A flow is always the same receive worker's ([`base::SipKey`]), which checks its packets, and merges those that
 //! continue each other into one, in a frame of its own ([`offload::Engine`]); the worker that moves packets up takes
-//! first what carries no data, and of data the same bytes of everybody ([`offload::Arbiter`]). So packets of different
-//! flows overtake each other, and packets of a flow never. Nothing is dropped, acknowledged or made up: what the stack
-//! reads is what came. Between two workers there is one queue for each direction, written by one and read by the other,
-//! and no lock.
+//! first what carries no data, and of data the same bytes of every program ([`offload::Arbiter`]). So packets of
+//! different flows overtake each other, and packets of a flow never. Nothing is dropped, acknowledged or made up: what
+//! the stack reads is what came. Between two workers there is one queue for each direction, written by one and read by
+//! the other, and no lock.
 //!
 //! **Whose frames.** Those of the link's port come up with packets that were not merged, and down with packets to send.
 //! A merged packet has a large frame of its worker's, to whom it returns from the host. At most [`OUT_MAX`] frames are
@@ -67,7 +67,7 @@ const HOST_RING: usize = 2 * BATCH_MAX;
 /// Large frames of a receive worker, and their bytes.
 const SUPERS: usize = 32;
 const SUPER: usize = 1 << 16;
-/// Wishes and news under way.
+/// Requests and news under way.
 const TALK: usize = 256;
 /// How long an answer of the worker at the link may take.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -137,7 +137,7 @@ trait Worker: Send {
     /// Is there something to do?
     fn is_ready(&mut self) -> bool;
 
-    /// Sleeps until there is, `timeout` passes or somebody wakes it.
+    /// Sleeps until there is, `timeout` passes or a program wakes it.
     fn sleep(&mut self, timeout: Option<Duration>);
 
     /// Is there nothing to do for it any more?

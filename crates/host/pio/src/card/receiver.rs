@@ -188,7 +188,7 @@ impl Receiver {
         }
     }
 
-    /// The packets of a run go up, as one if they are a train and there is a frame for it.
+    /// The packets of a run go up, as one if they are a merged run and there is a frame for it.
     fn lift(&mut self, run: &Run, packets: &mut Vec<Kept>) {
         if packets.len() > 1
             && let Some(train) = &run.train

@@ -47,7 +47,7 @@ mod tests {
     fn the_last_word_counts_and_is_nobody_elses() {
         let (known, hash) = (RoundTrips::new(), 7 << MICROS | 5);
         let micros = Duration::from_micros;
-        assert_eq!((known.of(hash), known.of(0)), (None, None), "nobody told");
+        assert_eq!((known.of(hash), known.of(0)), (None, None), "nothing told");
         known.tell(hash, micros(90));
         known.tell(hash, micros(80));
         assert_eq!(known.of(hash), Some(micros(80)));

@@ -1,5 +1,5 @@
-//! Workers without threads: whoever uses the card lets them work, in an order that a seed says. So what becomes of
-//! packets when workers are faster or slower than each other can be played again, in virtual time too.
+//! Workers without threads: a program that uses the card lets them work, in an order that a seed says. So what becomes
+//! of packets when workers are faster or slower than each other can be played again, in virtual time too.
 
 use super::Worker;
 use super::link::Link;

@@ -1,4 +1,4 @@
-//! Goal: what comes up is what came, however workers take turns; control goes first; nothing hangs, whoever ends.
+//! Goal: what comes up is what came, however workers take turns; control goes first; nothing hangs, whatever ends.
 use super::fuzz::card as model;
 use super::wire::{Far, Hands, Wire, segment};
 use super::*;
@@ -221,7 +221,7 @@ fn a_worker_that_panics_ends_the_port() {
         far.wake();
         assert!(matches!(end_of(&mut card), IoError::Gone));
         let claim = port_80();
-        assert!(matches!(card.claim(&claim), Err(ClaimError::Os(_))), "nobody is left to answer");
+        assert!(matches!(card.claim(&claim), Err(ClaimError::Os(_))), "nothing is left to answer");
         card.release(&claim);
     });
 }

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
-/// Tells the time; the same to everybody.
+/// Tells the time; the same in every place.
 pub(super) type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 /// State shared by all threads of a card.
 #[derive(Default)]
 pub(super) struct State {
     stop: AtomicBool,
-    /// One more than the number of a worker that ended though nobody told it to.
+    /// One more than the number of a worker that ended though nothing told it to.
     lost: AtomicU32,
 }
 

@@ -58,7 +58,7 @@ impl Device {
             Ok(_) => drop(eal.open.insert(name.to_owned())),
             Err(_) => {
                 let _ear = Ear::listen();
-                // SAFETY: a port that nobody runs.
+                // SAFETY: a port that nothing runs.
                 unsafe { ffi::ms_dpdk_close(port, ours.into()) };
             }
         }

@@ -39,7 +39,7 @@ pub(super) struct Frames {
     mempool: NonNull<Mempool>,
     /// The mbuf of each slot.
     mbufs: Box<[*mut Mbuf]>,
-    /// Slots whose mbufs are in stock: out of the mempool, and nobody's yet.
+    /// Slots whose mbufs are in stock: out of the mempool, and not in use yet.
     stock: Vec<u32>,
 }
 
@@ -54,13 +54,13 @@ unsafe impl Send for Zone {}
 
 impl Drop for Zone {
     fn drop(&mut self) {
-        // SAFETY: the handle came from `ms_dpdk_memory`, and nobody uses the memory any more.
+        // SAFETY: the handle came from `ms_dpdk_memory`, and nothing uses the memory any more.
         unsafe { ffi::ms_dpdk_memory_free(self.0) };
     }
 }
 
 impl Frames {
-    /// `count` frames of `slot` bytes near the device, under a name that nobody else in the process has.
+    /// `count` frames of `slot` bytes near the device, under a name that nothing else in the process has.
     pub(super) fn new(name: &str, count: u32, slot: usize, socket: i32) -> Result<Frames, OpenError> {
         let lacking = || no_memory(count as usize * slot);
         let name = CString::new(name).map_err(|_| lacking())?;
@@ -153,7 +153,7 @@ impl Frames {
         for (place, index) in back.iter_mut().zip(self.stock.drain(from..)) {
             *place = self.mbufs[index as usize];
         }
-        // SAFETY: mbufs of this mempool that are in nobody's hands.
+        // SAFETY: mbufs of this mempool that are not in use.
         unsafe { ffi::ms_dpdk_put(self.mempool(), back.as_ptr(), count as u32) };
     }
 
@@ -195,7 +195,7 @@ impl Drop for Frames {
         // SAFETY: a live mempool.
         let back = unsafe { ffi::ms_dpdk_pool_holds(self.mempool()) };
         if back == pool.lent() {
-            // SAFETY: nobody has an mbuf of it.
+            // SAFETY: nothing has an mbuf of it.
             unsafe { ffi::ms_dpdk_pool_free(self.mempool()) };
         } else {
             std::mem::forget(pool);

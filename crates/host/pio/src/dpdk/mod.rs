@@ -73,7 +73,7 @@ pub struct DpdkConfig {
     pub offload: bool,
     /// MTU to set.
     pub mtu: Option<usize>,
-    /// Every frame, whoever it is for.
+    /// Every frame, for any destination.
     pub whole: bool,
     /// Packets waiting to be received, as far as the device has room.
     pub rx_ring: u16,
@@ -107,7 +107,7 @@ pub struct Dpdk {
     long: Option<FramePool>,
     /// Described, in order, and not taken by the device yet.
     staged: Vec<*mut Mbuf>,
-    /// One of them wishes something.
+    /// One of them requests something.
     wishes: bool,
     /// Received by a look before a sleep.
     early: RxBatch,
@@ -262,7 +262,7 @@ impl Dpdk {
             len = unsafe { ffi::ms_dpdk_copy(received.mbuf, room.as_mut_ptr(), room.len() as u32) };
             frame.set_range(START, len as usize);
         }
-        // SAFETY: nobody else has it.
+        // SAFETY: nothing else has it.
         unsafe { ffi::ms_dpdk_free(received.mbuf) };
         if len == 0 {
             if let Some(frame) = frame {
@@ -311,7 +311,7 @@ impl Dpdk {
             }
             let Some(mut frame) = self.stock() else {
                 if !first.is_null() {
-                    // SAFETY: a chain that nobody else has.
+                    // SAFETY: a chain that nothing else has.
                     unsafe { ffi::ms_dpdk_free(first) };
                 }
                 return None;
@@ -337,7 +337,7 @@ impl Dpdk {
             if first.is_null() {
                 first = mbuf;
             } else {
-                // SAFETY: mbufs of ours that nobody else has.
+                // SAFETY: mbufs of ours that nothing else has.
                 unsafe { ffi::ms_dpdk_chain(first, last, mbuf) };
             }
             last = mbuf;

@@ -27,7 +27,7 @@ static char said[2048];
 static size_t said_len;
 static int listening;
 
-/* While somebody listens the last words are kept for an error's text; else they are the user's. */
+/* While a caller collects them the last log lines are kept for an error's text; else they are the user's. */
 static ssize_t hear(void *cookie, const char *text, size_t len) {
     (void)cookie;
     pthread_mutex_lock(&said_lock);
@@ -158,7 +158,7 @@ static uint16_t nearest(uint32_t wanted, const struct rte_eth_desc_lim *limits) 
     return (uint16_t)(count > UINT16_MAX ? UINT16_MAX : count);
 }
 
-/* What a device can do; `rx_desc` and `tx_desc` hold wishes and then what it grants. */
+/* What a device can do; `rx_desc` and `tx_desc` hold requests and then what it grants. */
 int ms_dpdk_info(uint16_t port, struct ms_dpdk_info *into) {
     struct rte_eth_dev_info info;
     int rc = rte_eth_dev_info_get(port, &info);
@@ -225,7 +225,7 @@ int ms_dpdk_queue(uint16_t port, uint16_t queue, const struct ms_dpdk_info *info
     return rc < 0 ? rc : rte_eth_tx_queue_setup(port, queue, info->tx_desc, socket, NULL);
 }
 
-/* After the queues. `all`: every frame, whoever it is for. */
+/* After the queues. `all`: every frame, for any destination. */
 int ms_dpdk_run(uint16_t port, int all) {
     int rc = rte_eth_dev_start(port);
     if (rc < 0)
@@ -419,7 +419,7 @@ struct ms_dpdk_received {
     uint32_t len;
     /* 0 nothing is known of the TCP checksum, 1 it is right, 2 it is missing, 3 it is wrong. */
     uint8_t sum;
-    /* It lies whole in one buffer of this queue's pool, which nobody else looks at. */
+    /* It lies whole in one buffer of this queue's pool, which nothing else looks at. */
     uint8_t ours;
 };
 
@@ -497,7 +497,7 @@ void ms_dpdk_chain(struct rte_mbuf *first, struct rte_mbuf *last, struct rte_mbu
 }
 
 /*
- * Hands over packets, of which some wish something if `wishes`. How many were taken; the next of them is one that the
+ * Hands over packets, of which some request something if `wishes`. How many were taken; the next of them is one that the
  * device will never take if `invalid` is 1 afterwards.
  */
 uint16_t ms_dpdk_tx(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n, int wishes, int *invalid) {

@@ -105,7 +105,7 @@ impl Sleep {
         Ok((wake, time))
     }
 
-    /// Somebody else sleeps now, on [`Sleep::poll_fds`].
+    /// Another program sleeps now, on [`Sleep::poll_fds`].
     pub(super) fn leave(&mut self, soon: bool) {
         self.heard();
         let time = self.longest(soon);

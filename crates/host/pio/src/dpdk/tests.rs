@@ -87,7 +87,7 @@ fn frames_have_one_owner_and_keep_their_octets() {
                 _ => {
                     for _ in 0..rng.below(100).min(held.len() as u64) {
                         let (octets, frame) = held.swap_remove(rng.below(held.len() as u64) as usize);
-                        assert_eq!(frame.data(), octets, "nobody else writes to it");
+                        assert_eq!(frame.data(), octets, "nothing else writes to it");
                         port.retire(frame);
                     }
                 }
@@ -127,7 +127,7 @@ fn buffers_of_another_device_are_copied_and_go_back() {
     let hand = |a: &mut Dpdk, octets: &[u8]| {
         let frame = packet(a, octets).frame;
         let mbuf = a.describe(frame, &Wish::default());
-        // SAFETY: a described mbuf that nobody else has, and the ring's name.
+        // SAFETY: a described mbuf that nothing else has, and the ring's name.
         assert_eq!(unsafe { ffi::ms_dpdk_test_hand(c"ETH_RXTX0_net_ring11".as_ptr(), mbuf) }, 0);
     };
     // More than the one has frames: each goes back to its owner.

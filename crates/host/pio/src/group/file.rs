@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A word of the header that nobody reads: writing it is what watchers hear.
+/// A word of the header that nothing reads: writing it is what watchers hear.
 const BELL: u64 = 63 * 8;
 /// Bytes of the file that are locked, not read: one for who changes the group, then one for each member.
 const CHANGING: i64 = 0;
@@ -59,7 +59,7 @@ fn place_of(port: u16, suffix: &str) -> Option<Place> {
 
 impl GroupFile {
     /// Opens the file of the group of `place` on interface `ifindex` of the caller's network, made if it is not there.
-    /// The right to change the group is held from here: a file without members that nobody holds is swept.
+    /// The right to change the group is held from here: a file without members that nothing holds is swept.
     pub(super) fn open(ifindex: u32, place: &Place) -> io::Result<Find> {
         let path = shared::own()?.join(prefix(ifindex, place.port)? + &suffix(place));
         let mut options = OpenOptions::new();
@@ -129,7 +129,7 @@ impl GroupFile {
         Lock::is_others(self.file.as_fd(), FIRST + member as i64).unwrap_or(true)
     }
 
-    /// Wakes everybody who watches the file.
+    /// Wakes every process that watches the file.
     pub(super) fn notify(&self) {
         // Who hears nothing looks by itself a little later.
         let _ = self.file.write_all_at(&[1], BELL);
@@ -150,7 +150,7 @@ impl GroupFile {
                 name.to_str().and_then(|n| n.strip_prefix(&prefix)).and_then(|s| place_of(place.port, s));
             let Some(other) = other.filter(|other| other != place && other.overlaps(place)) else { continue };
             debug_assert_eq!(other.port, place.port);
-            // One that goes away meanwhile has nobody in it.
+            // One that goes away meanwhile has no members.
             let mut options = File::options();
             let Ok(file) = shared::open(options.read(true).write(true), &entry.path()) else { continue };
             let group = GroupFile { path: entry.path(), file };

@@ -157,7 +157,7 @@ impl Model<'_> {
         self.table.ready(member, generation);
     }
 
-    /// Everybody has done what it must: every bucket is with its heir.
+    /// Every member has done what it must: every bucket is with its heir.
     fn settle(&mut self) {
         let members: Vec<_> = self.members.keys().copied().collect();
         members.iter().for_each(|member| self.obey_one(*member));
@@ -206,12 +206,12 @@ impl Model<'_> {
         }
     }
 
-    /// A segment of a connection that perhaps nobody has.
+    /// A segment of a connection that perhaps no member has.
     fn stray(&mut self, input: &mut Input<'_>) {
         self.answer(input.u16() % PEERS, false);
     }
 
-    /// Once settled, everybody who asks is answered by one, and who talks to the dead is told.
+    /// Once settled, every member that asks is answered by one, and who talks to the dead is told.
     fn check(&self) {
         for (member, known) in self.members.iter().filter(|(member, _)| self.table.is_sole(**member)) {
             let elsewhere =

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   segment to the shared port -> bucket of the peer's address and port, by a hash with a key of the group's own
-//!      flow known here ............................. its connection, whoever has the bucket
-//!      flow unknown, bucket ours, flow nobody's .... ours: a SYN begins a connection, others earn a RST
+//!      flow known here ............................. its connection, whichever member has the bucket
+//!      flow unknown, bucket ours, flow unclaimed .... ours: a SYN begins a connection, others earn a RST
 //!      flow unknown otherwise ...................... silence: it is another member's
 //! ```
 //! The group is memory that all members map (`table`): buckets with owners, and the flows of each member. It lies in a
@@ -15,8 +15,8 @@
 //! others hear of that, and of deals, by inotify: the dead's file is closed, a deal writes to it. Beside that they
 //! look twice a second, lest a descriptor that a child has inherited hide a death.
 //!
-//! **Alone** a member tells nothing and asks nobody; when a second one comes, its stack is asked for the flows that it
-//! has ([`NetEvent::Shared`](crate::NetEvent)), and only then does it hand buckets over.
+//! **Alone** a member tells nothing and asks no other member; when a second one comes, its stack is asked for the
+//! flows that it has ([`NetEvent::Shared`](crate::NetEvent)), and only then does it hand buckets over.
 
 mod file;
 mod flows;
@@ -71,7 +71,7 @@ struct Upkeep {
 
 impl Member {
     /// Joins the group of `place` on interface `ifindex`, among processes that say `share`, or begins it; the second is
-    /// false where others are there. Nobody else comes or goes until [`Member::settle_in`].
+    /// false where others are there. Nothing else comes or goes until [`Member::settle_in`].
     pub(crate) fn join(ifindex: u32, place: Place, share: u64) -> Result<(Member, bool), ClaimError> {
         let Find { file, memory } = GroupFile::open(ifindex, &place).map_err(ClaimError::Os)?;
         let table = Table::new(memory);
@@ -190,7 +190,7 @@ impl Member {
     /// The buckets whose segments must come here, and the deal that says so.
     pub(crate) fn view(&self) -> (Buckets, u64) {
         let generation = self.table.generation();
-        // Of flows that were not told nobody knows the buckets.
+        // Of flows that were not told the buckets are unknown.
         let all = !self.is_many() || !self.has_told();
         (if all { [u32::MAX; _] } else { self.table.view(self.number) }, generation)
     }
@@ -261,8 +261,8 @@ impl Member {
     }
 }
 
-/// Takes a number in the group that the file holds, or begins it anew if nobody lives there; and was anybody? The
-/// file is locked.
+/// Takes a number in the group that the file holds, or begins it anew if it has no members; and was it empty before?
+/// The file is locked.
 fn enter(file: &GroupFile, table: &Table, place: &Place, share: u64) -> Result<(usize, bool), ClaimError> {
     let here = |member: usize| table.present() >> member & 1 == 1 && lives(file, table, member);
     // One whose memory is laid out otherwise belongs to another version of this library.
@@ -297,7 +297,7 @@ fn lives(file: &GroupFile, table: &Table, member: usize) -> bool {
 impl Drop for Member {
     fn drop(&mut self) {
         if self.pid != std::process::id() || self.file.lock().is_err() {
-            // Whoever looks next finds the lock free.
+            // A program that looks next finds the lock free.
             return;
         }
         self.table.leave(self.number);

@@ -50,7 +50,7 @@ const _: () = assert!(USED * WORD <= HEADER);
 
 /// Says what the memory is, and which version of its layout.
 const FORMAT: u64 = 0x6d73_6772_6f75_7002;
-/// Nobody.
+/// Nothing.
 const NONE: u64 = u64::MAX;
 
 /// Port and address that a group shares.
@@ -138,7 +138,7 @@ impl Table {
         Flows(self.memory.words(flows_at(member), flows::LEN))
     }
 
-    /// Begins anew: a group of `place`, of processes that say `share`, with nobody in it.
+    /// Begins anew: a group of `place`, of processes that say `share`, without members.
     pub(super) fn reset(&self, share: u64, place: &Place, secret: [u64; 2]) {
         (0..USED).for_each(|at| self.set(at, 0));
         (OWNER..HOLDERS).for_each(|at| self.set(at, NONE));
@@ -199,7 +199,7 @@ impl Table {
         (self.hash().of(key.remote()) >> SHIFT) as usize
     }
 
-    /// The numbers that nobody has.
+    /// The numbers that nothing has.
     pub(super) fn vacancies(&self) -> impl Iterator<Item = usize> {
         each(!self.present())
     }
@@ -209,7 +209,7 @@ impl Table {
         self.get(PROCESS + member)
     }
 
-    /// Somebody comes, who wants no connections yet. (Under the lock.)
+    /// A program comes, that wants no connections yet. (Under the lock.)
     pub(super) fn join(&self, member: usize, process: u64) {
         self.flows(member).clear();
         self.set(READY + member, 0);
@@ -217,7 +217,7 @@ impl Table {
         self.word(PRESENT).fetch_or(bit(member), SeqCst);
     }
 
-    /// Somebody goes, or is dead: nothing is left. (Under the lock.)
+    /// A program goes, or is dead: nothing is left. (Under the lock.)
     pub(super) fn leave(&self, member: usize) {
         self.word(SERVING).fetch_and(!bit(member), SeqCst);
         self.word(PRESENT).fetch_and(!bit(member), SeqCst);
@@ -227,7 +227,7 @@ impl Table {
         self.deal();
     }
 
-    /// Somebody wants connections, or no more. (Under the lock.)
+    /// A program wants connections, or no more. (Under the lock.)
     pub(super) fn serve(&self, member: usize, wanted: bool) {
         let serving = self.word(SERVING);
         if wanted {
@@ -294,7 +294,7 @@ impl Table {
         view
     }
 
-    /// A member sees what it must since the deal of `generation`. Is somebody waiting to hand something over to it?
+    /// A member sees what it must since the deal of `generation`. Is a program waiting to hand something over to it?
     pub(super) fn ready(&self, member: usize, generation: u64) -> bool {
         self.set(READY + member, generation);
         (0..BUCKETS).any(|at| {
@@ -326,7 +326,7 @@ impl Table {
     pub(super) fn answers(&self, member: usize, key: &FlowKey, opens: bool) -> bool {
         let at = self.bucket(key);
         let owner = self.get(OWNER + at);
-        // While nobody wants connections, somebody must still tell those who talk to the dead.
+        // While no member wants connections, a program must still tell those who talk to the dead.
         let eldest = || self.present().trailing_zeros() as usize == member;
         if owner != member as u64 && (owner != NONE || opens || !eldest()) {
             return false;

@@ -119,7 +119,7 @@ fn a_file_without_members_is_swept_unless_somebody_is_entering() {
     let path = found.file.path().to_owned();
     drop(found);
     sweep(None).expect("sweeps");
-    assert!(!path.exists(), "nobody ever joined");
+    assert!(!path.exists(), "nothing ever joined");
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! done here, by the owner alone or by a [`Crew`]. Packets that are no super-segments pass as they are. While a
 //! super-segment is cut the owner works along and waits, so nothing is half sent when it goes on: the order on the
 //! wire, and every byte of it, is the same for any number of lanes, no retransmission meets a segment that is still
-//! being made, and payload need not be kept for anybody. A helper that is late takes less; one that panics ends the
+//! being made, and payload need not be kept. A helper that is late takes less; one that panics ends the
 //! port.
 //!
 //! Where there are helpers they verify what arrives, too ([`Crewed`]), on any port.
@@ -43,7 +43,7 @@ const SLOTS: u32 = 8;
 const GATHER_FROM: usize = 4 << 10;
 /// When to try again where the port below takes no more, or has no frame.
 const RETRY: Duration = Duration::from_micros(100);
-/// A port that has super-segments cut and summed by a crew.
+/// A port that has super-segments cut and summed by a worker pool.
 pub struct Lanes {
     below: Box<dyn PacketIo>,
     /// The port's, with segmentation.
@@ -286,7 +286,7 @@ impl Lanes {
         self.partial.push_back(Partial { packet, template: template.clone(), next });
     }
 
-    /// Somebody panicked: nothing of what was in the making can be trusted.
+    /// A thread panicked: nothing of what was in the making can be trusted.
     #[cold]
     fn lose(&mut self, _: Lost) -> IoError {
         eprintln!("millstream: {}: a lane's thread panicked; the port is closed", self.caps.name);

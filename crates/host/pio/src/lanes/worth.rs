@@ -4,12 +4,13 @@
 //!   alone ... alone | alone, long jobs shared, all shared, five times in turns | what was cheapest ... | in turns ...
 //! ```
 //! An *epoch* is some thousand items. What it took the owner from end to end, divided by its items, is the price of an
-//! item: with what showing a job costs, with waiting for whoever is late, and with fetching from another's cache what a
-//! helper has looked at, which comes later and elsewhere and no job could be charged with. Each time it is the second
-//! of two epochs that counts, when helpers are awake. Sharing has to be cheaper by a sixteenth. It is judged by its
-//! mean, so that a helper which is stopped in the middle counts, the owner alone by the median. What was chosen is
-//! watched: once it has cost a few epochs more than the owner alone would have, it ends. The more often the owner is
-//! better off alone, the longer it is before that is tried again; so trying costs little, whatever helpers cost.
+//! item: with what showing a job costs, with waiting for a thread that is late, and with fetching from another's
+//! cache what a helper has looked at, which comes later and elsewhere and no job could be charged with. Each time it
+//! is the second of two epochs that counts, when helpers are awake. Sharing has to be cheaper by a sixteenth. It is
+//! judged by its mean, so that a helper which is stopped in the middle counts, the owner alone by the median. What was
+//! chosen is watched: once it has cost a few epochs more than the owner alone would have, it ends. The more often the
+//! owner is better off alone, the longer it is before that is tried again; so trying costs little, whatever helpers
+//! cost.
 
 use base::Instant;
 
@@ -31,7 +32,7 @@ const OUT: u64 = 2;
 
 /// Decision whether a job is shared.
 pub(super) enum Sharing {
-    /// Nobody: each is that has enough items.
+    /// Nothing: each is that has enough items.
     Always,
     /// Decided by measurement with a clock.
     WhereWorth(Box<Worth>, Box<dyn Fn() -> Instant + Send>),
@@ -334,7 +335,7 @@ mod tests {
             work(&mut worth, &mut at, &PLAIN, &mut rng, MANY / 8);
             let gain = work(&mut worth, &mut at, &PLAIN, &mut rng, MANY / 8);
             assert!(gain < 0.78, "{gain}");
-            // Somebody else has the helper's core now.
+            // Another thread has the helper's core now.
             let loss = work(&mut worth, &mut at, &dear, &mut rng, MANY / 2);
             assert!(loss < 1.03, "{loss}");
             let again = work(&mut worth, &mut at, &PLAIN, &mut rng, MANY);

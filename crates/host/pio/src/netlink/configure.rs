@@ -1,4 +1,4 @@
-//! The few changes to the kernel's network that doors and tests need when no `ip` tool is at hand. All of
+//! The few changes to the kernel's network that APIs and tests need when no `ip` tool is at hand. All of
 //! them need CAP_NET_ADMIN in the network namespace.
 
 use super::message::{Request, family};

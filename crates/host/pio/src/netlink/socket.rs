@@ -81,7 +81,7 @@ impl Socket {
                 )
             };
             match check_len(got) {
-                // Only the kernel has port 0; nobody else has anything to say here.
+                // Only the kernel has port 0; nothing else has anything to say here.
                 Ok(_) if from.nl_pid != 0 => {}
                 Ok(len) => return Ok(&self.buffer[..len.min(BUFFER)]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

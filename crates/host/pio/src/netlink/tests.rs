@@ -121,7 +121,7 @@ fn everything_at_first_then_changes() {
             .any(|r| r.contains("dst: 10.5.0.0, prefix: 24, gateway: None, src: Some(10.5.0.1)"))
     );
 
-    // Addresses of other interfaces are nobody's business here.
+    // Addresses of other interfaces are of no concern here.
     add_address(1, addr("10.99.0.1"), 24).unwrap();
     set_link(index, true, Some(1400)).unwrap();
     follower.catch_up();
@@ -162,7 +162,7 @@ fn neighbours_are_found_and_missed() {
         let monitor = &follower.monitor;
         scope.spawn(move || monitor.prod(addr("10.5.0.2")).unwrap());
     });
-    // Nobody is there: shorten the kernel's patience, then hear of it.
+    // Nothing is there: shorten the kernel's timeout, then hear of it.
     std::fs::write("/proc/sys/net/ipv4/neigh/ms-n0/retrans_time_ms", "50").unwrap();
     follower.monitor.resolve(addr("10.5.0.77"));
     let gone = NetEvent::NeighbourGone { addr: addr("10.5.0.77") };
@@ -171,7 +171,7 @@ fn neighbours_are_found_and_missed() {
         follower.catch_up();
         follower.last.contains(&gone)
     });
-    assert!(heard, "the owner must learn that nobody answers");
+    assert!(heard, "the owner must learn that no peer answers");
 }
 
 /// Random changes; after each few, what the follower put together is what a newcomer sees.

@@ -36,7 +36,7 @@ struct Kind {
     /// Purpose.
     about: &'static str,
     options: &'static [Setting],
-    /// Options that are not ours are for whoever is behind the link.
+    /// Options that are not ours are for the host behind the link.
     passes_on: bool,
     /// Privileges needed to open one.
     rights: Rights,
@@ -61,7 +61,7 @@ const OFFLOAD: Setting = setting("offload", "on|off", "partial checksums and sup
 const WHOLE: Setting = setting(
     "whole",
     "on|off",
-    "every frame, whoever it is for: an end of a wire, with an address of its own (off)",
+    "every frame, for any destination: an end of a wire, with an address of its own (off)",
 );
 const SHARE: Setting = setting(
     "share",
@@ -321,8 +321,8 @@ pub(crate) fn rights(spec: &str) -> Result<Rights, OpenError> {
     Ok(kind_of(&Spec::parse(spec)?)?.rights)
 }
 
-/// Opens the link a user wrote as an end of a wire between two networks: one queue, every frame that arrives whoever it
-/// is for, and a link-layer address that does not matter.
+/// Opens the link a user wrote as an end of a wire between two networks: one queue, every frame that arrives a program
+/// that it is for, and a link-layer address that does not matter.
 ///
 /// # Errors
 /// As for [`open`].

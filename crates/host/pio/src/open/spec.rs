@@ -95,7 +95,7 @@ impl<'a> Spec<'a> {
             for octet in &mut mac {
                 *octet = octets.next()??;
             }
-            // Group addresses belong to nobody.
+            // Group addresses belong to no host.
             (octets.next().is_none() && mac[0] & 1 == 0).then_some(mac)
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! A packet socket sees what the kernel sees; it takes nothing away. So for every port of ours the kernel
 //! must be kept silent, or it would answer our peers with resets. A kernel socket per claim does that: bound
-//! to the port (so nobody else gets it, and we do not if somebody was first), listening (so that every
+//! to the port (so nothing else gets it, and we do not if another program was first), listening (so that every
 //! segment to the port finds it), and with a filter that drops all it finds, before TCP looks at it. No tool,
 //! no rule in the machine's firewall, no privilege beyond the port's own; and it ends with the process,
 //! however that ends.
@@ -10,7 +10,7 @@
 //! Ports that connections leave from are claimed in the same way, a descriptor each.
 //!
 //! Where processes share a port ([`crate::group`]), each has such a socket, with SO_REUSEPORT: the kernel then asks one
-//! of them, and all of them are silent. The first binds without, so that nobody on the kernel is there before us.
+//! of them, and all of them are silent. The first binds without, so that nothing on the kernel is there before us.
 
 use super::filter::{self, Shared, Spread};
 use crate::extensions;
@@ -45,7 +45,7 @@ pub(super) struct Claims {
     marks: Box<[AtomicU8]>,
     /// Locked for each new connection, where every core reads the fields above for each packet.
     table: Line<Mutex<Table>>,
-    /// The number that processes say which share ports with us, and what tells of them; 0 is nobody.
+    /// The number that processes say which share ports with us, and what tells of them; 0 for none.
     share: u64,
     watcher: Option<Watcher>,
 }
@@ -211,7 +211,7 @@ impl Claims {
         let table = &mut *table;
         let key = Key::of(claim);
         let mut of_port = table.claims.range(Key::all_of(claim.port));
-        // Connections leave from a port whoever else of us has it; listeners share only by consent.
+        // Connections leave from a port whichever other of ours has it; listeners share only by consent.
         if of_port.any(|(other, entry)| {
             let listeners = !claim.ephemeral && !other.ephemeral;
             listeners && other.overlaps(&key) && !(entry.reuse_port && claim.reuse_port)
@@ -432,7 +432,7 @@ impl Table {
         Ok(())
     }
 
-    /// Ports of which others have some buckets, and nobody here has more than listeners in the group.
+    /// Ports of which others have some buckets, and nothing here has more than listeners in the group.
     fn shared(&self) -> Vec<Shared> {
         let (mut shared, mut whole) = (Vec::new(), Vec::new());
         for (key, entry) in &self.claims {

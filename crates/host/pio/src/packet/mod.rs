@@ -5,7 +5,7 @@
 //! header. It does not take packets away from the kernel: [`claims`] says how the kernel is kept silent,
 //! [`filter`] what is copied and to which queue.
 //!
-//! **As an end of a wire** ([`PacketConfig::whole`]) it gives every frame, whoever it is for, and claims nothing. The
+//! **As an end of a wire** ([`PacketConfig::whole`]) it gives every frame, for any destination, and claims nothing. The
 //! kernel still gets copies: an interface without addresses ignores them.
 //!
 //! **Receiving, two ways.** By default frames are filled by the kernel directly, many in one system call.
@@ -85,7 +85,7 @@ pub struct PacketConfig {
     /// addresses.
     pub whole: bool,
     /// Listeners with [`PortClaim::reuse_port`] share their ports with processes that say the same number; 0 with
-    /// nobody.
+    /// nothing.
     pub share: u64,
 }
 
@@ -135,7 +135,7 @@ struct Shared {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// Nobody needs to know.
+    /// Nothing needs to know.
     Nothing,
     /// The stack was asked.
     Asked,
@@ -374,7 +374,7 @@ impl Packet {
             let start = crate::spread::start_of(frame.index());
             self.lot.push(&mut frame.slot_mut()[start..]);
         }
-        // SAFETY: the places lie in frames that are staged, and nobody touches those before this returns.
+        // SAFETY: the places lie in frames that are staged, and nothing touches those before this returns.
         let got = unsafe { self.lot.receive(self.socket.as_raw_fd()) }?;
         self.appetite = (2 * got).clamp(8, BATCH_MAX);
         // Emptied and put back below, so that frames can be moved out in order.
@@ -430,7 +430,7 @@ impl Packet {
             self.drop_front(batch, 1);
             return Ok(1);
         }
-        // SAFETY: the places lie in frames of the batch, which nobody touches before this returns.
+        // SAFETY: the places lie in frames of the batch, which nothing touches before this returns.
         let sent = match unsafe { self.lot.send(self.socket.as_raw_fd()) } {
             Ok(sent) => {
                 self.counts.tx += sent as u64;
@@ -499,7 +499,7 @@ fn join_group(fd: RawFd, group: &mut Option<u16>, claims: &Claims) -> io::Result
     let unique = libc::PACKET_FANOUT_FLAG_UNIQUEID << 16;
     let wish = match *group {
         Some(id) => u32::from(id) | kind,
-        // Any number that nobody uses.
+        // Any number that nothing uses.
         None => kind | unique,
     };
     sys::set_option(fd, SOL_PACKET, libc::PACKET_FANOUT, &wish)?;

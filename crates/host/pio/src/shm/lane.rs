@@ -70,7 +70,7 @@ impl End {
         fence(Ordering::SeqCst);
         let may_sleep = self.control(word).load(Ordering::Relaxed) == seen;
         if !may_sleep {
-            // The other side is spared a ring that nobody would hear.
+            // The other side is spared a ring that nothing would hear.
             self.control(flag).store(0, Ordering::Relaxed);
         }
         may_sleep
@@ -91,7 +91,7 @@ pub(super) struct Producer {
 }
 
 impl Producer {
-    /// The only producer of the lane at byte `at`, which nobody has written to yet.
+    /// The only producer of the lane at byte `at`, which nothing has written to yet.
     pub(super) fn new(region: Arc<SharedMemory>, at: usize) -> Producer {
         Producer { end: End { region, at, count: 0 }, read: 0 }
     }
@@ -102,7 +102,7 @@ impl Producer {
         let need = (HEAD + frame.len()).next_multiple_of(WORD) as u64;
         if self.end.count - self.read + need > RING as u64 {
             let read = self.end.control(HEAD_COUNT).load(Ordering::Acquire);
-            // Counts only grow, and nobody reads what was not written.
+            // Counts only grow, and nothing reads what was not written.
             if read.wrapping_sub(self.read) > self.end.count - self.read {
                 return Err(Broken);
             }
@@ -155,7 +155,7 @@ pub(super) struct Record {
 }
 
 impl Consumer {
-    /// The only consumer of the lane at byte `at`, which nobody has read from yet.
+    /// The only consumer of the lane at byte `at`, which nothing has read from yet.
     pub(super) fn new(region: Arc<SharedMemory>, at: usize) -> Consumer {
         Consumer { end: End { region, at, count: 0 }, written: 0 }
     }
@@ -207,7 +207,7 @@ impl Consumer {
         self.end.arm(WANTS_RECORD, TAIL, self.end.count)
     }
 
-    /// Was the wish of `arm` taken up?
+    /// Was the request of `arm` taken up?
     pub(super) fn was_woken(&self) -> bool {
         self.end.control(WANTS_RECORD).load(Ordering::Relaxed) == 0
     }
@@ -218,7 +218,7 @@ fn size(len: usize) -> u64 {
     (HEAD + len).next_multiple_of(WORD) as u64
 }
 
-/// A consumer and a producer whose other side is whoever made `data`: nothing may panic, no record may be
+/// A consumer and a producer whose other side is the one that made `data`: nothing may panic, no record may be
 /// longer than a frame, and a producer never believes in more room than there is.
 pub(crate) fn fuzz(data: &[u8]) {
     let region = Arc::new(SharedMemory::private(2 * LEN));
@@ -257,7 +257,7 @@ pub(crate) fn fuzz(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     //! Goal: records arrive as they were sent, in order, around the end of the ring; wakes are never lost; a
-    //! hostile other side is told apart and harms nobody.
+    //! hostile other side is told apart and does no harm.
     use super::*;
     use base::Rng;
     use std::collections::VecDeque;
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn wakes_are_asked_for_once_and_never_lost() {
         let (mut producer, mut consumer) = both();
-        assert!(!producer.publish(), "nobody asked");
+        assert!(!producer.publish(), "nothing asked");
         assert!(consumer.arm() && !consumer.was_woken());
         producer.push(&[0; VNET], b"x").unwrap();
         assert!(producer.publish() && consumer.was_woken());

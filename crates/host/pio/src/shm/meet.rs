@@ -1,9 +1,9 @@
-//! How two processes find each other: at a path in the file system, whoever comes first listens, and the
+//! How two processes find each other: at a path in the file system, a program that comes first listens, and the
 //! other connects. The listener makes the memory and hands it over; the connection stays as bell and as sign
 //! of life.
 //!
 //! The first is who holds a lock on `PATH.lock`, so a socket left behind by a process that was killed is in
-//! nobody's way.
+//! not in the way.
 
 use super::lane;
 use crate::sys::{self, check, check_len};
@@ -103,7 +103,7 @@ impl Role {
 impl Drop for Meeting {
     fn drop(&mut self) {
         if let Some(Role::Listener { .. }) = self.role {
-            // Under the lock, so that nobody else's are removed.
+            // Under the lock, so that no other's are removed.
             let _ = std::fs::remove_file(&self.path);
             let _ = std::fs::remove_file(lock_path(&self.path));
         }
@@ -142,7 +142,7 @@ fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
             Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
             Err(std::fs::TryLockError::Error(error)) => return Err(error),
         }
-        // A holder removes the file before it lets go: what we locked may be a file that nobody finds any
+        // A holder removes the file before it lets go: what we locked may be a file that nothing finds any
         // more.
         let same = std::fs::metadata(path)
             .is_ok_and(|there| file.metadata().is_ok_and(|ours| ours.ino() == there.ino()));
@@ -169,7 +169,7 @@ fn accept(listener: &OwnedFd) -> io::Result<Option<Partner>> {
     }
 }
 
-/// A connection to who listens at `path`, if somebody does.
+/// A connection to who listens at `path`, if a program does.
 fn connect(path: &Path) -> io::Result<Option<OwnedFd>> {
     let connection = sys::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)?;
     let (addr, len) = address(path)?;

@@ -1,7 +1,7 @@
 //! `shm:PATH`: a cable between two processes of this machine, through memory they share.
 //!
 //! Frames are copied into the memory by one and out of it by the other, with their virtio-net headers, so
-//! checksums stay partial and super-segments whole. System calls happen only when somebody sleeps. The
+//! checksums stay partial and super-segments whole. System calls happen only when a program sleeps. The
 //! processes need not trust each other ([`lane`], [`ring::shared`]): a hostile partner can lose or forge its own
 //! packets, as on any cable, and no more. Each queue is a cable of its own, at `PATH`, `PATH.1`, and so on; a
 //! partner that went may come back.
@@ -341,7 +341,7 @@ impl PacketIo for Shm {
         }
         let partner = self.link.as_ref().map(|link| link.connection.as_raw_fd()).or(self.meeting.fd());
         let mut fds = [interest(self.bell.fd(), libc::POLLIN), interest(partner.unwrap_or(-1), libc::POLLIN)];
-        // Nobody can tell us when a listener appears that we could connect to: look again soon.
+        // Nothing can tell us when a listener appears that we could connect to: look again soon.
         let patience = match partner {
             Some(_) => timeout,
             None => Some(timeout.map_or(RETRY, |t| t.min(RETRY))),

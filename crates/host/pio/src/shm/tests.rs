@@ -1,5 +1,5 @@
 //! Goal: two processes (here: two ends in one) exchange any frames without loss; one that goes is missed and
-//! one that comes is found, in any order; a hostile one harms nobody.
+//! one that comes is found, in any order; a hostile one does no harm.
 
 use super::*;
 use crate::testnet::pattern;

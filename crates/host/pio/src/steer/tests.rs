@@ -260,7 +260,7 @@ fn a_shared_listener_keeps_what_arrives_and_a_lone_one_gets_all() {
     for core in 0..CORES {
         cable.put(core, &segment(peer(1), own(81), Flags::SYN, b""));
     }
-    assert_eq!(cable.all(), [1, 1, 1, 1], "the port is nobody's");
+    assert_eq!(cable.all(), [1, 1, 1, 1], "the port is free");
 }
 
 #[test]
@@ -379,8 +379,8 @@ fn mail_wakes_a_sleeper() {
     thread.join().expect("no panic");
 }
 
-/// A core that ends leaves its queue to the others: what arrives there finds the owner of its port, and a segment of
-/// nobody's the first core that lives. After the last core nothing is kept.
+/// A core that ends leaves its queue to the others: what arrives there finds the owner of its port, and a segment of no
+/// flow the first core that lives. After the last core nothing is kept.
 #[test]
 fn the_queue_of_a_core_that_ended_is_served_by_the_others() {
     let config = PairConfig { frames: 256, beside_kernel: true, ..PairConfig::default() };
@@ -408,7 +408,7 @@ fn the_queue_of_a_core_that_ended_is_served_by_the_others() {
     cable.cores.clear();
     let mut batch = RxBatch::new();
     for card in &mut cable.card {
-        assert!(matches!(card.rx(&mut batch), Err(IoError::Gone)), "somebody keeps a queue");
+        assert!(matches!(card.rx(&mut batch), Err(IoError::Gone)), "a program keeps a queue");
     }
 }
 

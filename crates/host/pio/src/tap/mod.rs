@@ -107,7 +107,7 @@ pub fn open_tap(config: &TapConfig) -> Result<Vec<Tap>, OpenError> {
         set_up(fd.as_raw_fd(), offload).map_err(failed)?;
     }
     let ifindex = sys::index_of(&name).map_err(failed)?;
-    // Whoever was given the interface ready-made need not be allowed to change it.
+    // A program that was given the interface ready-made need not be allowed to change it.
     match netlink::set_link(ifindex, true, config.mtu) {
         Err(error) if config.mtu.is_some() || error.raw_os_error() != Some(libc::EPERM) => {
             return Err(failed(error));

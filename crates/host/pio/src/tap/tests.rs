@@ -239,7 +239,7 @@ fn as_nobody() {
     assert_eq!(status, 0);
 }
 
-/// In a child: a device that everybody may open, as distributions have it, and no privilege.
+/// In a child: a device that every user can open, as distributions have it, and no privilege.
 fn become_nobody() -> io::Result<()> {
     const NOBODY: u32 = 65534;
     let (private, device) = (libc::MS_REC | libc::MS_PRIVATE, libc::makedev(10, 200));
@@ -263,9 +263,9 @@ fn nobody_in_a_user_namespace() {
     if !own_namespace() {
         return;
     }
-    // The build's own folder need not be open to nobody.
+    // The build's own folder need not be open to other users.
     let copy = std::env::temp_dir().join(format!("ms-tap-test-{}", std::process::id()));
-    // Not by this process: a program that another thread starts meanwhile would hold the copy open, and what somebody
+    // Not by this process: a program that another thread starts meanwhile would hold the copy open, and what a program
     // writes to cannot be run (ETXTBSY).
     let copied = std::process::Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&copy).status();
     assert!(copied.unwrap().success());

@@ -1,7 +1,7 @@
 //! Local ports, taken from the kernel and given back.
 //!
-//! **A listener's port is ours alone.** A kernel socket is bound to it and never listens: whoever asks the
-//! kernel for the port gets EADDRINUSE, and so do we if somebody was first. The socket dies with the process.
+//! **A listener's port is ours alone.** A kernel socket is bound to it and never listens: a program that asks the
+//! kernel for the port gets EADDRINUSE, and so do we if another program was first. The socket dies with the process.
 //!
 //! **A port that connections leave from is shared.** A client may use 28,000 of them, and a descriptor and 4
 //! KiB of kernel memory for each is too much. So the XDP program asks, packet by packet, whether the kernel
@@ -76,7 +76,7 @@ impl Drop for Marks {
 
 /// A port that listeners of ours have.
 struct Listening {
-    /// Bound and never listening: keeps the kernel and other programs off. None where somebody else sees to that.
+    /// Bound and never listening: keeps the kernel and other programs off. None where another program sees to that.
     reservation: Option<OwnedFd>,
     /// Listeners that share it.
     count: u32,
@@ -241,7 +241,7 @@ impl Claims {
             table.shared.remove(&(claim.port, bit));
             self.marks.cell(claim.port).fetch_and(!bit, Ordering::Relaxed);
             if !table.leaves(claim.port) {
-                // What stays noted is nobody else's, no more.
+                // What stays noted is no other's, no more.
                 let _ = table.note(claim.port, false);
             }
         }
@@ -306,7 +306,7 @@ impl Claims {
         self.enter(&mut table, place, Listening { reservation: None, count: 1, reuse_port: true })
     }
 
-    /// A kernel socket that keeps the port from everybody else. `friends` are reservations of ours for the
+    /// A kernel socket that keeps the port from every other program. `friends` are reservations of ours for the
     /// same port that the new one may overlap.
     fn reserve(&self, claim: &PortClaim, friends: &[RawFd]) -> io::Result<OwnedFd> {
         match self.bind(claim, claim.v6_only, false) {
@@ -315,7 +315,7 @@ impl Claims {
         }
         // Connections of a server that ran on the kernel may stand in TIME-WAIT. As with any server that
         // starts anew, SO_REUSEADDR gets past them, and past nothing that listens. Once bound it is taken
-        // back, because nobody shall get past us in the same way.
+        // back, because nothing else shall get past us in the same way.
         for &friend in friends {
             set_reuse(friend, true)?;
         }

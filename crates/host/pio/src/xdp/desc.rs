@@ -106,7 +106,7 @@ fn drop_packet(ring: &Consumer<Desc>, pool: &mut FramePool, ahead: u32, count: u
     }
 }
 
-/// Payload bytes per wire segment of a super-segment. AF_XDP does not say, but whoever cut it for this
+/// Payload bytes per wire segment of a super-segment. AF_XDP does not say, but the peer that cut it for this
 /// interface would have filled its MTU. 0 if it is not TCP.
 fn segment_size(packet: &[u8], mtu: usize) -> u16 {
     let at = |i: usize| packet.get(i).copied().map(usize::from);

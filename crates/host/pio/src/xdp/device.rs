@@ -25,7 +25,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Looks the interface up in the caller's network namespace; `whole` if its frames are wanted, whoever they are
+    /// Looks the interface up in the caller's network namespace; `whole` if its frames are wanted, for any destination
     /// for.
     pub(super) fn find(name: &str, whole: bool) -> Result<Device, OpenError> {
         // An interface may vanish between two questions.

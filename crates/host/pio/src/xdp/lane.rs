@@ -46,7 +46,7 @@ pub(super) struct Grant {
     pub(super) frags: bool,
     /// Checksum requests in [`TX_METADATA`] are obeyed.
     pub(super) tx_metadata: bool,
-    /// Bytes that must be free before each packet that is sent, also where nobody reads them.
+    /// Bytes that must be free before each packet that is sent, also where nothing reads them.
     pub(super) headroom: usize,
 }
 

@@ -16,7 +16,7 @@
 //! **Checksums.** A sender on this machine leaves them partial, on any driver ([`Caps::local_peer`](crate::Caps)):
 //! veth, but also a guest's card that is bridged to another guest. AF_XDP does not say which packets, so a field that
 //! holds exactly the pseudo-header's sum is taken for one. A request on transmit is made where it is proven that
-//! somebody obeys it (`proof`).
+//! a program obeys it (`proof`).
 //!
 //! **Super-segments of a veth peer.** They come in generic mode only: with a program in the driver the kernel
 //! switches segmentation offload off at the peer, which then cuts in software, and every segment is a buffer, a copy
@@ -25,7 +25,7 @@
 //!
 //! **Super-segments** leave through a packet socket where the kernel copies anyway (`supers`).
 //!
-//! **As an end of a wire** ([`XdpConfig::whole`]) another program takes every frame, whoever it is for.
+//! **As an end of a wire** ([`XdpConfig::whole`]) another program takes every frame, for any destination.
 //!
 //! **Queues.** Every receive queue of the device must be served, or the kernel would answer what arrives
 //! there with resets; if there are fewer ports than queues, a port serves several. Which queue a flow's
@@ -114,7 +114,7 @@ impl Default for XdpConfig {
 const RX_RING_MIN: u32 = 256;
 /// Room before a received packet that the kernel insists on.
 const RX_HEADROOM: usize = 256;
-/// Largest super-segment, as long as its length has 16 bits (the kernel's limit unless somebody raised it).
+/// Largest super-segment, as long as its length has 16 bits (the kernel's limit unless a user raised it).
 const SUPER_MAX: usize = 1 << 16;
 /// Link-layer bytes beyond the MTU: Ethernet header and one VLAN tag.
 const LINK_MAX: usize = 18;

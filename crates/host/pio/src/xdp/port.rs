@@ -246,7 +246,7 @@ impl XdpPort {
         count
     }
 
-    /// Is something wished that cannot be granted? The kernel would stop at such a packet for ever.
+    /// Is something requested that cannot be granted? The kernel would stop at such a packet for ever.
     fn refuses(&self, packet: &TxPacket) -> bool {
         let outside = |sum: ChecksumOffload| {
             let end = usize::from(sum.start) + usize::from(sum.offset) + 2;

@@ -47,7 +47,8 @@ fn is_promised(features: Option<&XdpFeatures>) -> bool {
 }
 
 /// Returns whether the kernel's answer to a request that cannot be obeyed shows that the kernel reads requests. Only
-/// the refusal of the request does: EINVAL. Whoever took the packet has not looked, and other errors say nothing.
+/// the refusal of the request does: EINVAL. A program that took the packet has not looked, and other errors say
+/// nothing.
 fn is_proof(answer: &io::Result<()>) -> bool {
     answer.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))
 }

@@ -94,7 +94,7 @@ impl Supers {
                 self.drop_front(batch, 1, others);
                 continue;
             }
-            // SAFETY: the places lie in frames of the batch, which nobody touches before this returns.
+            // SAFETY: the places lie in frames of the batch, which nothing touches before this returns.
             match unsafe { self.lot.send(self.socket.as_raw_fd()) } {
                 Ok(sent) => {
                     self.sent += sent as u64;

@@ -13,8 +13,8 @@ use wire::pcap::LinkType;
 const KEEP: usize = 65_536;
 const ROOM: usize = 8 << 20;
 
-/// Sends what passes the taps as one pcapng file, an interface per core, until the time is over or nobody reads; with
-/// the state of each packet's connection in a comment, if so wished.
+/// Sends what passes the taps as one pcapng file, an interface per core, until the time is over or nothing reads; with
+/// the state of each packet's connection in a comment, if so requested.
 pub(super) fn answer(
     stacks: &[Stack],
     taps: &[Tap],
@@ -76,7 +76,7 @@ fn record(
 }
 
 /// Time since 1970, as captures are dated.
-#[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
+#[allow(clippy::disallowed_methods, reason = "an API is where time enters")]
 pub(crate) fn wall_clock() -> Instant {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Instant::ZERO + since.unwrap_or_default()

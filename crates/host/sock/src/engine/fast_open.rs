@@ -37,7 +37,7 @@ impl<T: Transport> Engine<T> {
         self.begin_stream(fd, conn)?;
         let all = taken == data.len() || flags.dont_wait;
         if let Some(hints) = self.hints(fd, flags).filter(|_| all && taken > 0) {
-            // Whoever does not wait has said all there is: the call ends in the SYN.
+            // A thread that does not wait has said all there is: the call ends in the SYN.
             self.end_call(fd, &hints)?;
         }
         Ok(Begun::Connecting(taken))

@@ -21,7 +21,7 @@ pub enum Pumped {
     Interrupted,
 }
 
-/// Dropped by a panic of the core, which has ended it: whoever waits must hear of that.
+/// Dropped by a panic of the core, which has ended it: a thread that waits must hear of that.
 struct Fuse<'e>(&'e mut Engine);
 
 impl Drop for Fuse<'_> {

@@ -38,11 +38,11 @@ fn run(hosted: &Weak<Hosted>) {
     }
 }
 
-/// Turns the core if nobody has for a while. `late`: an event loop had been told that there is something, and will be
+/// Turns the core if nothing has for a while. `late`: an event loop had been told that there is something, and will be
 /// late if it has not come until the next look.
 fn look(hosted: &Hosted, rhythm: &mut Rhythm, late: &mut bool) -> Found {
     let Some(mut shared) = hosted.try_shared() else { return Found::Away };
-    // Who has made way takes over from nobody who works.
+    // Who has made way takes over from no thread that works.
     rhythm.rely(shared.engine.waiting.has_excused());
     if shared.lead.asleep.is_some() {
         let lit = shared.lead.loops.as_ref().is_some_and(|beacon| is_lit(beacon, Duration::ZERO));
@@ -104,7 +104,7 @@ fn park(hosted: Arc<Hosted>) {
     }
     drop(shared);
     hosted.nudge.park();
-    // The program may have returned between our look and this: then nobody sleeps and we go on.
+    // The program may have returned between our look and this: then no thread sleeps and we go on.
     if hosted.try_shared().is_some_and(|shared| shared.lead.asleep.is_none()) {
         return;
     }

@@ -1,10 +1,10 @@
 //! A leader that nothing ever comes for, and that wakes one and the same thread each time, makes way for it: as long as
 //! an acceptor without connections to accept leads, each packet for the one worker wakes the acceptor first.
 //!
-//! The lead is nobody's then until the worker comes to wait, and again whenever the worker leaves with what it waited
-//! for: nobody is woken to take over who has made way ([`Waiting::wake_willing`]). Should the worker not come back for
-//! long, the thread of ours turns the core (`backstop`), as for a program of one thread. Who has made way takes part
-//! again when it is woken.
+//! The lead is free then until the worker comes to wait, and again whenever the worker leaves with what it waited
+//! for: no thread is woken to take over who has made way ([`Waiting::wake_willing`]). Should the worker not come back
+//! for long, the thread of ours turns the core (`backstop`), as for a program of one thread. Who has made way takes
+//! part again when it is woken.
 //!
 //! Where several others are woken the leader stays: then they need not wait for each other.
 //!
@@ -12,7 +12,7 @@
 
 use crate::waiting::Rung;
 
-/// Errands for the same thread, one after the other, after which a leader makes way for it.
+/// Handoffs for the same thread, one after the other, after which a leader makes way for it.
 const MAKES_WAY_AFTER: u8 = 4;
 
 /// Work that a leader has done for others since it began to wait.

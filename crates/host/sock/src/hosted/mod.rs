@@ -3,10 +3,10 @@
 //!
 //! One thread at a time *leads*: it turns the core and sleeps on the port's descriptors. Others that wait sleep on
 //! bells of their own and are rung when something happens to what they wait for. While the leader sleeps, calls that
-//! have something to send turn the core themselves, and ring the leader if a date comes nearer by that. While nobody
-//! leads, a thread of ours does after a while (`backstop`); whoever comes takes the lead from it at once. An event loop
-//! of somebody else's leads as a guest (`outside`). A thread that relays for others leads for good (`standing`); one
-//! that only ever wakes the same other thread makes way for it (`errands`).
+//! have something to send turn the core themselves, and ring the leader if a date comes nearer by that. While nothing
+//! leads, a thread of ours does after a while (`backstop`); a thread that comes takes the lead from it at once. An
+//! event loop of the application leads as a guest (`outside`). A thread that relays leads for good (`standing`);
+//! one that only ever wakes the same other thread makes way for it (`errands`).
 
 mod backstop;
 mod errands;
@@ -35,7 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use tcp::State;
 
-/// Longest sleep of the leader: an interface that went away wakes nobody.
+/// Longest sleep of the leader: an interface that went away wakes no thread.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Longest sleep on a port that has nothing to sleep on, or that is down.
 const LOOK_SOON: Duration = Duration::from_millis(20);
@@ -106,12 +106,12 @@ pub fn sleep(fds: &[RawFd], timeout: Option<Duration>) -> Woken {
 /// Leadership: the thread that turns the core.
 #[derive(Default)]
 struct Lead {
-    /// Ticket of who leads; 0 for nobody.
+    /// Ticket of who leads; 0 for none.
     holder: u64,
     tickets: u64,
     /// It is the thread of ours.
     ours: bool,
-    /// It is an event loop of somebody else's, which this wakes.
+    /// It is an event loop of the application, which this wakes.
     loops: Option<Arc<Beacon>>,
     /// It leads for good, whether or not it waits at the moment.
     stands: bool,
@@ -165,11 +165,11 @@ impl Shared {
     fn turn_for_leader(&mut self) -> bool {
         let Shared { engine, lead } = self;
         let Some((until, ringer)) = &mut lead.asleep else { return false };
-        // An error of the port is told to whoever waits next.
+        // An error of the port is told to a thread that waits next.
         let turned = match catch_unwind(AssertUnwindSafe(|| engine.turn())) {
             Ok(turned) => turned,
             Err(panic) => {
-                // The core is over, and its descriptors wake nobody any more.
+                // The core is over, and its descriptors wake no thread any more.
                 if lead.loops.as_ref().is_none_or(|beacon| beacon.set(Some(Duration::ZERO)).is_err()) {
                     ringer.ring_anyway();
                 }
@@ -190,7 +190,7 @@ impl Shared {
     }
 }
 
-/// The stack, held by who forks: in the child nobody is inside it.
+/// The stack, held by who forks: in the child no thread is inside it.
 pub struct Still<'h> {
     _shared: MutexGuard<'h, Shared>,
 }
@@ -200,7 +200,7 @@ pub struct Still<'h> {
 struct Turn {
     ticket: u64,
     deadline: Option<Instant>,
-    /// It takes the lead from whoever has it, keeps it, and sleeps at once.
+    /// It takes the lead from a thread that has it, keeps it, and sleeps at once.
     stands: bool,
     errands: Errands,
     /// It has made way and was not woken since.
@@ -233,8 +233,8 @@ impl Hosted {
         }
     }
 
-    /// Nobody else is inside while this is held. `None` if somebody is, and that is not to be waited for: it may be the
-    /// frame that a handler of a signal has interrupted.
+    /// No other thread is inside while this is held. `None` if a thread is, and that is not to be waited for: it may
+    /// be the frame that a handler of a signal has interrupted.
     pub fn still(&self, wait: bool) -> Option<Still<'_>> {
         let shared = if wait { Some(self.shared()) } else { self.try_shared() };
         shared.map(|shared| Still { _shared: shared })
@@ -452,7 +452,7 @@ impl Hosted {
             fds.extend(engine.core.io().poll_fds());
             let slice = if fds.len() == 1 { LOOK_SOON } else { LOOK_AGAIN };
             let now = engine.time();
-            // A date that is taken back must be told anew when somebody else sends, which wakes us then: it is looked
+            // A date that is taken back must be told anew when another thread sends, which wakes us then: it is looked
             // for only where the last one woke us for nothing.
             let date = if turn.in_vain { engine.core.rest(now) } else { engine.core.next_timeout() };
             let next = Instant::earliest(date, Some(now + slice));
@@ -489,7 +489,7 @@ impl Hosted {
 }
 
 impl Lead {
-    /// The calling thread leads from now on if nobody does but the thread of ours or another one that does not stand,
+    /// The calling thread leads from now on if nothing does but the thread of ours or another one that does not stand,
     /// which is rung to see it, or an event loop, which has other things to do. If it leads already, it may make way
     /// for a thread that it has just woken.
     fn take(&mut self, turn: &mut Turn, engine: &mut Engine) {
@@ -504,13 +504,13 @@ impl Lead {
         if turn.excused || self.holder != 0 && !gives_way {
             return;
         }
-        // What was rung before was somebody else's doing.
+        // What was rung before was another's doing.
         engine.waiting.take_rung();
         (turn.ticket, turn.errands) = (self.pass(), Errands::default());
         self.stands = turn.stands;
     }
 
-    /// An event loop leads from now on if nobody does but the thread of ours; its ticket.
+    /// An event loop leads from now on if nothing does but the thread of ours; its ticket.
     fn take_for_loop(&mut self, beacon: &Arc<Beacon>) -> Option<u64> {
         if self.holder != 0 && !self.ours {
             return None;
@@ -520,7 +520,7 @@ impl Lead {
         Some(ticket)
     }
 
-    /// Whoever leads ceases to; the ticket of who does from now on.
+    /// A thread that leads ceases to; the ticket of who does from now on.
     fn pass(&mut self) -> u64 {
         let asleep = self.asleep.take();
         if let Some((_, ringer)) = asleep.filter(|_| self.loops.is_none()) {

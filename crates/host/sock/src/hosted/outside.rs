@@ -1,8 +1,8 @@
-//! A place in an event loop that is somebody else's: it sleeps where we cannot see, on one descriptor of the kernel's
+//! A place in an event loop of the application: it sleeps where we cannot see, on one descriptor of the kernel's
 //! that can be read when an epoll set may have something to tell or the core wants to be turned.
 //!
 //! ```text
-//!   the loop sleeps on Outside::fd     armed: our row waits for the set; if nobody else leads, the loop does, and
+//!   the loop sleeps on Outside::fd     armed: our row waits for the set; if no other thread leads, the loop does, and
 //!        |                             the port's descriptors and the core's next date light the beacon
 //!        v
 //!   Outside::poll, events              awake: calls of the program do not turn the core, the next poll does for all
@@ -12,9 +12,9 @@
 //!   Outside::poll, nothing             arms
 //! ```
 //!
-//! Whoever waits in a call of ours takes the lead from a loop and gives it back by ringing the loop's bell: a thread
-//! that waits has nothing else to do, a loop may have. While the loop is busy elsewhere the thread of ours turns the
-//! core (`backstop`).
+//! A thread that waits in a call of ours takes the lead from a loop and gives it back by ringing the loop's bell: a
+//! thread that waits has nothing else to do, a loop may have. While the loop is busy elsewhere the thread of ours
+//! turns the core (`backstop`).
 
 use super::{Hosted, LOOK_AGAIN, LOOK_SOON, Shared, bell};
 use crate::Errno;
@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// Turns of one poll that finds nothing, while each says that there is more.
 const TURNS: u32 = 4;
 
-/// One epoll set in an event loop that is somebody else's.
+/// One epoll set in an event loop of the application.
 pub struct Outside {
     hosted: Weak<Hosted>,
     set: Fd,
@@ -54,7 +54,7 @@ struct State {
 }
 
 impl Outside {
-    /// For the epoll set `set`. Whoever opened it polls it by [`Outside::poll`] from now on.
+    /// For the epoll set `set`. A thread that opened it polls it by [`Outside::poll`] from now on.
     ///
     /// # Errors
     /// There is no descriptor to be had.
@@ -126,7 +126,7 @@ impl State {
         }
     }
 
-    /// The loop is here: nobody needs to wake it.
+    /// The loop is here: nothing needs to wake it.
     fn wake(&mut self, shared: &mut Shared) {
         if let Some(row) = self.row.take() {
             self.rung |= shared.engine.waiting.remove(row);
@@ -165,7 +165,7 @@ impl State {
             self.dated = true;
             shared.lead.asleep = Some((until, self.bell.ringer()));
         } else if std::mem::take(&mut self.dated) {
-            // Dates are the business of whoever leads.
+            // Dates are the business of a thread that leads.
             outside.beacon.set(None).map_err(|_| Errno::EIO)?;
         }
         self.row = Some(shared.engine.waiting.add(Some(object), Wakes::Bell(self.bell.ringer())));

@@ -9,7 +9,8 @@ use crate::sockets::Fd;
 use base::Duration;
 use std::os::fd::RawFd;
 
-/// Leads as long as it lives. While its thread does something else nobody sleeps on the port, so that is to be short.
+/// Leads as long as it lives. While its thread does something else no thread sleeps on the port, so that is to be
+/// short.
 pub struct Standing<'h> {
     hosted: &'h Hosted,
     turn: Turn,

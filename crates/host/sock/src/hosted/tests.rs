@@ -1,9 +1,9 @@
 //! Goal: however the threads of a program are scheduled, none that waits is forgotten: each connection's bytes arrive
 //! at the thread that reads them, whichever thread leads, and whichever sends. A wait ends as its sleep did.
 //!
-//! The threads are real, but one runs at a time: whoever falls asleep says who is next, as a seed decides, in virtual
-//! time, and while nobody leads the thread of ours looks now and then. When all sleep, nobody is rung and no date
-//! comes, somebody was forgotten.
+//! The threads are real, but one runs at a time: a thread that falls asleep says who is next, as a seed decides, in
+//! virtual time, and while no thread leads the thread of ours looks now and then. When all sleep, nothing is rung and
+//! no date comes, a thread was forgotten.
 
 use super::*;
 use crate::engine::Limits;
@@ -178,7 +178,7 @@ impl Schedule {
                     self.clock.advance(at.since(now).max(Duration::from_micros(1)));
                 }
                 _ => {
-                    state.failed = Some("a thread waits, and nobody will ever ring it".into());
+                    state.failed = Some("a thread waits, and nothing will ever ring it".into());
                     break;
                 }
             }
@@ -239,7 +239,7 @@ fn take_part(sockets: &Hosted, sends: (usize, Fd), reads: (usize, Fd), len: usiz
         if sent < len && (got == len || rng.chance(0.5)) {
             let many = (1 + rng.below(9_000) as usize).min(len - sent);
             let octets: Vec<u8> = (sent..sent + many).map(|at| octet(sends.0, at)).collect();
-            // Who waits here for room waits for the peer, which waits for nobody.
+            // Who waits here for room waits for the peer, which waits for nothing.
             sent += sockets.send(sends.1, &octets, SendFlags::default()).unwrap();
             continue;
         }
@@ -255,7 +255,7 @@ fn take_part(sockets: &Hosted, sends: (usize, Fd), reads: (usize, Fd), len: usiz
         let flags = RecvFlags { dont_wait: !waits, ..RecvFlags::default() };
         match sockets.recv(reads.1, &mut room[..most], flags) {
             Ok(many) => {
-                assert!(many > 0, "an end that nobody made");
+                assert!(many > 0, "an end that nothing made");
                 (0..many).for_each(|at| assert_eq!(room[at], octet(reads.0, got + at)));
                 got += many;
             }
@@ -494,7 +494,7 @@ fn who_stands_takes_the_lead_from_who_sleeps_and_keeps_it() {
     );
     assert_eq!(first, Err(Ended::Signal));
     assert_eq!(lead(), (true, true, false));
-    // Whoever waits meanwhile follows, and does not take the lead with it when it goes.
+    // A thread that waits meanwhile follows, and does not take the lead with it when it goes.
     let second = sockets.wait_beside(
         Some(fd),
         None,
@@ -525,7 +525,7 @@ fn who_wakes_the_same_other_each_time_makes_way_for_it() {
             let mut shared = sockets.shared();
             let Shared { engine, lead } = &mut *shared;
             if made_way.is_some() {
-                assert!(lead.asleep.is_some(), "it was woken while nobody led");
+                assert!(lead.asleep.is_some(), "it was woken while no thread led");
                 return Woken::Signal;
             }
             if lead.asleep.is_none() {

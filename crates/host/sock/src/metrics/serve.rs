@@ -1,5 +1,5 @@
-//! Metrics over HTTP, from threads of their own on the kernel's stack. Whoever asks slowly, wrongly or often costs a
-//! bounded number of threads, seconds and looks at the cores.
+//! Metrics over HTTP, from threads of their own on the kernel's stack. A thread that asks slowly, wrongly or often
+//! costs a bounded number of threads, seconds and looks at the cores.
 
 use super::{CONTENT_TYPE, text};
 use crate::clock::{Clock, SystemClock};
@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Clients answered at once; others find the door shut.
+/// Clients answered at once; others are refused.
 const CLIENTS_MAX: usize = 8;
 /// Bytes of a request.
 const REQUEST_MAX: usize = 8_192;
@@ -36,7 +36,7 @@ impl Serving {
 impl Drop for Serving {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // Wakes the thread that accepts; if nobody does any more, there is nothing to wake.
+        // Wakes the thread that accepts; if nothing does any more, there is nothing to wake.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(100));
     }
 }
@@ -86,7 +86,7 @@ fn admit(shared: &Arc<Shared>, client: TcpStream) {
     }
     let mine = shared.clone();
     let begun = std::thread::Builder::new().name("millstream-metrics".into()).spawn(move || {
-        // Who leaves before the answer hurts nobody.
+        // Who leaves before the answer does no harm.
         let _ = mine.answer(client);
         mine.clients.fetch_sub(1, Ordering::AcqRel);
     });
@@ -152,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// The text, made anew unless somebody has just had it.
+    /// The text, made anew unless it was just served.
     fn text(&self) -> Arc<String> {
         let mut last = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.now();

@@ -234,7 +234,7 @@ fn the_slow_and_the_many_are_bounded() {
         client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut rest = Vec::new();
         let _ = client.read_to_end(&mut rest);
-        assert!(rest.is_empty(), "nobody asked");
+        assert!(rest.is_empty(), "nothing asked");
     }
     // And then there is room again.
     let mut reply = String::new();

@@ -569,7 +569,7 @@ impl Remote {
         }
     }
 
-    /// Stops listening on the first `cores` cores, and resets what nobody accepted.
+    /// Stops listening on the first `cores` cores, and resets what was not accepted.
     fn stop_listening(&mut self, index: u32, cores: usize) {
         for link in 0..cores {
             // The answer comes after every connection that was accepted before; a core that is gone listens no more.

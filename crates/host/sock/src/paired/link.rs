@@ -33,7 +33,7 @@ pub(super) struct Link {
     alarm: Arc<Alarm>,
     /// Names that the stack thread gave, to the application's records.
     pub(super) given: Vec<u32>,
-    /// The stack thread is gone, and everybody was told.
+    /// The stack thread is gone, and every thread was told.
     pub(super) dead: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct LinkEnd {
     pub(super) streams: u32,
     /// The application is gone.
     pub(super) leaving: bool,
-    /// Last, so that whoever sleeps is woken after the queue was cut.
+    /// Last, so that a thread that sleeps is woken after the queue was cut.
     bell: LastRing,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn link(alarm: &Arc<Alarm>, ringer: Ringer) -> (Link, LinkEnd) {
 
 impl Link {
     /// Tells the stack thread, and wakes it if it sleeps. A full queue is back-pressure: the thread takes from it
-    /// once per turn, so that waiting is short. Nobody hears if the thread is gone.
+    /// once per turn, so that waiting is short. Nothing hears if the thread is gone.
     pub(super) fn tell(&mut self, mut command: Command) {
         let mut patience = Patience::default();
         while let Err(back) = self.commands.push(command) {

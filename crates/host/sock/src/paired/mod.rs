@@ -137,7 +137,7 @@ impl Paired {
         mut attempt: impl FnMut(&mut Engine<Remote>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let result = self.wait_loop(on, timeout, restarts, &mut attempt);
-        // Whoever returns leaves the bell to somebody who still waits.
+        // A thread that returns leaves the bell to a thread that still waits.
         let mut engine = self.hold();
         if engine.core.bell.is_some() {
             engine.waiting.wake_successor();
@@ -145,8 +145,8 @@ impl Paired {
         result
     }
 
-    /// Sleeps until something happens to `on`, or for `timeout`: for the bell, if nobody waits for it yet, else aside.
-    /// EINTR if a signal ended it.
+    /// Sleeps until something happens to `on`, or for `timeout`: for the bell, if no thread waits for it yet, else
+    /// aside. EINTR if a signal ended it.
     fn sleep<'a>(
         &'a self,
         mut engine: Held<'a>,

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tcp::{Events, SocketOptions, State, Times};
 
-/// Nobody: a connection that was accepted on our behalf and waits in its listener's queue.
+/// Nothing: a connection that was accepted on our behalf and waits in its listener's queue.
 pub(super) const NOBODY: u32 = u32::MAX;
 /// Most connections accepted ahead of the application, per listener and core.
 pub(super) const AHEAD: u32 = 256;
@@ -94,7 +94,7 @@ pub struct Remote {
     pub(super) conns: Slab<Conn>,
     pub(super) listeners: Slab<Listener>,
     pub(super) rings: RingPool,
-    /// Boxes that wishes travel in.
+    /// Boxes that requests travel in.
     #[allow(clippy::vec_box, reason = "it is the boxes that are kept")]
     pub(super) envelopes: Vec<Box<Connect>>,
     /// The core that the next connect goes to.
@@ -102,7 +102,7 @@ pub struct Remote {
     /// Notices for owners.
     pub(super) notices: Vec<Notice>,
     pub(super) defaults: Defaults,
-    /// Woken by every stack thread; whoever waits for all has it out.
+    /// Woken by every stack thread; a thread that waits for all has it out.
     pub(super) bell: Option<Sleeper>,
 }
 
@@ -167,7 +167,7 @@ impl Remote {
         let lost: Vec<_> = self.conns.iter().filter(|(_, c)| c.link == link).map(|(i, _)| i).collect();
         lost.into_iter().for_each(|index| self.lose(index));
         if self.links.iter().all(|link| link.dead) {
-            // Nobody is left who could accept for them.
+            // Nothing is left who could accept for them.
             let owners = self.listeners.iter().map(|(_, listener)| listener.owner);
             self.notices
                 .extend(owners.map(|owner| Notice { owner, events: Events::READABLE | Events::ERROR }));

@@ -96,7 +96,7 @@ impl StackThread {
         });
         let mine = shared.clone();
         let thread = std::thread::Builder::new().name("millstream-stack".into()).spawn(move || {
-            // Also after a panic: whoever comes then must not wait for ever.
+            // Also after a panic: a thread that comes then must not wait for ever.
             let _end = End(&mine);
             if let Some(cpu) = config.cpu {
                 // Without its own CPU it runs where the kernel puts it.
@@ -169,7 +169,7 @@ impl<'a> Loop<'a> {
                 After::Until(until) => self.sleep(&mut engine, until),
             }
             drop(engine);
-            // Somebody wants to look.
+            // A thread wants to look.
             self.shared.engine.yield_to_contenders();
         }
         self.finish();

@@ -250,7 +250,7 @@ impl World {
         let way = &mut pair.ways[1 - end];
         match self.hosts[end].app.read(fd, &mut into) {
             Ok(0) => {
-                assert!(way.finished || pair.broken, "an end that nobody made");
+                assert!(way.finished || pair.broken, "an end that nothing made");
                 assert!(way.sent.is_empty() || pair.broken, "{} bytes never came", way.sent.len());
                 way.ended = true;
             }

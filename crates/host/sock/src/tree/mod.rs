@@ -3,7 +3,7 @@
 //!
 //! A [`Branch`] owns the names under its prefix. [`Tree::new`] hangs in those of TCP: its settings (`net.inet.tcp`) and
 //! congestion control (`net.inet.tcp.cc`); others add theirs with [`Tree::add`]. `millstream sysctl`, the settings
-//! `sysctl` and `net...`, and the C library are doors to this tree.
+//! `sysctl` and `net...`, and the C library are APIs to this tree.
 //!
 //! A core is told on its own thread, between two turns, one core after the other: a connection never sees half a
 //! change, and for a moment two cores may differ.
@@ -74,7 +74,7 @@ pub enum TreeError {
 }
 
 impl TreeError {
-    /// The error number for doors that speak in numbers.
+    /// The error number for APIs that speak in numbers.
     pub fn errno(&self) -> Errno {
         match self {
             TreeError::Unknown(_) | TreeError::Missing(_) => Errno::ENOENT,

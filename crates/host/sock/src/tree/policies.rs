@@ -108,7 +108,7 @@ const FIXED: &[Fixed] = &[
         access: Access::Read,
         form: "names, each with its file (- if it is the program's own) and how often a window that it wanted made no \
                sense and was corrected",
-        help: "The policies that came from shared libraries, or from the program, and that somebody still has.",
+        help: "The policies that came from shared libraries, or from the program, and that a thread still has.",
         get: |_| {
             let rows = Library::living().into_iter().map(|library| {
                 let file = library.file().unwrap_or(Path::new("-")).display().to_string();
@@ -130,7 +130,7 @@ const FIXED: &[Fixed] = &[
         name: "remove_force",
         access: Access::Write,
         form: A_POLICY,
-        help: "Removes a policy whoever uses it; connections that do go on with newreno, on their own core, with the \
+        help: "Removes a policy even while in use; connections that do go on with newreno, on their own core, with the \
                window that they have.",
         get: |_| String::new(),
         set: evict,
@@ -156,7 +156,7 @@ const QUIESCED: OfPolicy = OfPolicy {
     name: "quiesced",
     access: Access::ReadWrite,
     form: "0 to 1",
-    help: "Is this policy withdrawn? Then connections that use it keep it, and nobody new gets it.",
+    help: "Is this policy withdrawn? Then connections that use it keep it, and no new connection gets it.",
 };
 
 const OF_POLICY: [OfPolicy; 2] = [CONNECTIONS, QUIESCED];
@@ -355,7 +355,7 @@ fn load(cores: &Cores, path: &str) -> Result<(), TreeError> {
 /// Offers a policy on all cores, or on none.
 pub(super) fn offer(cores: &Cores, library: &Arc<Library>) -> Result<(), TreeError> {
     let offered = |engine: &mut Engine| library.register(engine.core().controls());
-    // It was there for a moment, and somebody may have taken it.
+    // It was there for a moment, and a thread may have taken it.
     let withdrawn = |engine: &mut Engine| {
         let now = engine.time();
         let evicted = engine.core().evict_control(now, library.name());
@@ -377,7 +377,7 @@ impl From<LoadError> for TreeError {
     }
 }
 
-/// Nobody new gets it on any core; then it goes, if nobody on any core has it.
+/// No new connection gets it on any core; then it goes, if nothing on any core has it.
 fn remove(cores: &Cores, policy: &str) -> Result<(), TreeError> {
     let before = rows(cores).iter().any(|row| row.name == policy && row.quiesced);
     set_quiesced(cores, "", policy, 1)?;

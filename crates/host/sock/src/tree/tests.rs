@@ -191,7 +191,7 @@ fn a_policy_goes_when_nobody_has_it_or_by_force_from_under_flows() {
 
         tree.set("net.inet.tcp.cc.htcp.quiesced", "1").unwrap();
         assert!(!tree.get("net.inet.tcp.cc.available").unwrap().contains("htcp"));
-        assert_eq!(set_congestion(&server, "htcp"), Err(Errno::ENOENT), "nobody new");
+        assert_eq!(set_congestion(&server, "htcp"), Err(Errno::ENOENT), "no new connection");
         assert_eq!(set_congestion(&client, "htcp"), Ok(()), "who has it keeps it");
         tree.set("net.inet.tcp.cc.htcp.quiesced", "0").unwrap();
 

@@ -11,7 +11,7 @@ use crate::ports::{Binding, Ports};
 /// The ephemeral range: few, so that they run out.
 const RANGE: (u16, u16) = (700, 719);
 const CORES: u16 = 2;
-/// The first port that anybody binds, and how many there are.
+/// The first port that a call binds, and how many there are.
 const FIRST: u16 = RANGE.0 - 3;
 const PORTS: usize = (RANGE.1 - FIRST + 1) as usize;
 
@@ -110,7 +110,7 @@ impl PacketIo for Kernel {
 }
 
 /// Do the two bindings stand for a common address of one port, without consent to share it? As Linux says it:
-/// SO_REUSEPORT on both, or SO_REUSEADDR on both while nobody listens.
+/// SO_REUSEPORT on both, or SO_REUSEADDR on both while nothing listens.
 fn in_the_way(a: &Binding, b: &Binding) -> bool {
     let families = |b: &Binding| {
         let v4 = b.local.addr.is_v4();
@@ -140,8 +140,8 @@ struct Model {
     held: Vec<Held>,
 }
 
-/// Model of the port table: binds conflict exactly when Linux says so, a connect gets a port that nobody has,
-/// nothing is claimed twice or given back that is in use, and what nobody uses any more goes back.
+/// Model of the port table: binds conflict exactly when Linux says so, a connect gets a port that nothing has,
+/// nothing is claimed twice or given back that is in use, and what nothing uses any more goes back.
 pub fn ports(data: &[u8]) {
     let mut input = Input::new(data);
     let lends = input.u8() & 1 == 0;
@@ -297,7 +297,7 @@ impl Model {
                 assert_eq!((key.local().addr, key.remote()), (local, remote));
                 let port = key.local().port;
                 assert!(is_ephemeral(port, core) && is_free(&key));
-                assert!(self.bindings.iter().all(|b| b.local.port != port), "port {port} is somebody's");
+                assert!(self.bindings.iter().all(|b| b.local.port != port), "port {port} is in use");
                 let lent = |claim: &PortClaim| {
                     claim.ephemeral && claim.port == port && claim.addr.is_v4() == local.is_v4()
                 };

@@ -46,7 +46,7 @@ impl Files {
 
 impl Files {
     /// Dumps go to `directory`, which is made if need be: one file a connection, `PID-NUMBER.txt`, the newest 256 of
-    /// this process. The thread that writes them ends when nobody can hand it any more.
+    /// this process. The thread that writes them ends when nothing can hand it any more.
     ///
     /// # Errors
     /// The directory cannot be made, or the thread not be started.
@@ -74,7 +74,7 @@ fn write_all(directory: &Path, dumps: &Receiver<Ring>, counts: &Counts) {
         if kept.len() > KEPT
             && let Some(oldest) = kept.pop_front()
         {
-            // Somebody may have tidied up before us.
+            // An observer may have tidied up before us.
             let _ = std::fs::remove_file(oldest);
         }
     }

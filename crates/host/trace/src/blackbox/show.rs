@@ -17,7 +17,7 @@ fn signal_name(signal: Signal) -> String {
     }
 }
 
-/// Sequence numbers from the initial one of whoever counts them, where it is known.
+/// Sequence numbers from the initial one of the side that counts them, where it is known.
 struct Numbers {
     initial: Option<Seq>,
 }

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub enum Policy {
     /// It is dropped and counted; for whom a log must not delay.
     DropNew,
-    /// Its producer waits, as long as somebody drains the rings and the file takes what they held.
+    /// Its producer waits, as long as an observer drains the rings and the file takes what they held.
     Block,
 }
 
@@ -206,7 +206,7 @@ impl Queue {
 }
 
 impl Drop for Queue {
-    /// Whoever did not close it does not care whether the file took the rest; it gets it.
+    /// The program that did not close it does not care whether the file took the rest; it gets it.
     fn drop(&mut self) {
         self.stop();
         let _ = self.drain();

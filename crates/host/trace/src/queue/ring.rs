@@ -162,7 +162,7 @@ impl Producer {
     fn wait(&mut self, len: usize, mut refused: Refused) -> Result<usize, Refused> {
         while refused == Refused::Full && self.policy == Policy::Block {
             if !self.shared.active.load(Ordering::Acquire) {
-                // Nobody drains it but, perhaps, this very thread.
+                // Nothing drains it but, perhaps, this very thread.
                 return Err(Refused::Full);
             }
             if self.shared.failed.load(Ordering::Acquire) {

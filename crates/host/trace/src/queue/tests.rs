@@ -61,7 +61,7 @@ fn every_size_and_one_too_many() {
     }
 }
 
-/// Records of every length at every offset, one piece each, and holes that nobody sees.
+/// Records of every length at every offset, one piece each, and holes that nothing sees.
 #[test]
 fn wraps_at_every_offset() {
     for first in 0..64 {

@@ -247,7 +247,7 @@ impl Lines {
         self.flow = None;
     }
 
-    /// Turns to the flow of a record; `None` if nobody said whose number that is.
+    /// Turns to the flow of a record; `None` if nothing said whose number that is.
     fn turn_to(&mut self, ring: usize, flow: u32) -> Option<()> {
         if self.flow.as_ref().is_none_or(|last| (last.ring, last.flow) != (ring, flow)) {
             let key = self.known.get(ring)?.get(flow as usize).copied().flatten()?;
@@ -266,7 +266,7 @@ impl Lines {
 }
 
 impl Format for Lines {
-    /// A flow that nobody announced has no line, rather than another's.
+    /// A flow that nothing announced has no line, rather than another's.
     fn record(&mut self, ring: usize, octets: &[u8], out: &mut Vec<u8>) {
         let Some((short, ends)) = octets.split_first_chunk::<LEN>() else { return };
         let record = Record::get(short);
@@ -302,7 +302,7 @@ pub struct Skipped {
     pub mtx: [u64; 2],
     /// There was no connection, or not yet an established one where only those are told of.
     pub tcpcb: [u64; 2],
-    /// Nobody knew what the packet belonged to.
+    /// Nothing knew what the packet belonged to.
     pub inpcb: [u64; 2],
 }
 

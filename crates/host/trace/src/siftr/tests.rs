@@ -300,7 +300,7 @@ fn files_that_vanish_and_disks_that_are_full() {
     let file = dir.file("log");
     siftr.set("logfile", &file).unwrap();
     siftr.set("enabled", "1").unwrap();
-    // As with SIFTR, nobody notices.
+    // As with SIFTR, nothing notices.
     std::fs::remove_file(&file).unwrap();
     siftr.set("enabled", "0").unwrap();
     assert!(!std::path::Path::new(&file).exists());

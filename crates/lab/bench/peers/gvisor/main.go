@@ -1,6 +1,6 @@
 // gVisor's netstack: client and server stack in one process, joined by its own pipe link, checksums in software.
 //
-//	gvisor short  N SECONDS   one request of 64 octets a connection, N at a time; the server closes
+//	gvisor short  N SECONDS   one request of 64 bytes a connection, N at a time; the server closes
 //	gvisor keep   N SECONDS   requests over N connections that stay
 //	gvisor some   N SECONDS   the same over 64 of N connections
 //	gvisor bulk   N SECONDS   N flows from client to server
@@ -40,7 +40,7 @@ const (
 
 var serverAddr = tcpip.Address("\x0a\x00\x00\x01")
 
-// Transactions done, or octets.
+// Transactions done, or bytes.
 var done atomic.Int64
 
 func check(err error) {

@@ -1,7 +1,7 @@
 //! Beds whose process was killed before it could take them away.
 //!
 //! A bed's namespaces and its folder are named after the process that made them, so one that no living process has is
-//! nobody's.
+//! out of use.
 
 use super::sh;
 use std::path::Path;
@@ -104,7 +104,7 @@ mod tests {
         let folder = std::env::temp_dir().join(folder);
         sh("ip", &["netns", "add", &left]).expect("a namespace");
         std::fs::create_dir_all(folder.join("deep")).expect("a folder");
-        // A server that nobody ended; it would end by itself.
+        // A server that nothing ended; it would end by itself.
         let sleeps = ["netns", "exec", &left, "sleep", "60"];
         let mut server = Command::new("ip").args(sleeps).stdin(Stdio::null()).spawn().expect("it runs");
         let begun = (0..500).any(|_| {

@@ -3,7 +3,7 @@
 use crate::bed::{SERVER_ADDR, our_command, sh};
 use std::path::Path;
 
-/// Somebody who can be measured.
+/// Something that can be measured.
 pub struct Contender {
     /// Its name in the table and the results.
     pub name: &'static str,
@@ -44,7 +44,7 @@ pub(super) enum Program {
 /// Where Debian puts the sources of gVisor.
 pub(crate) const GOPATH: &str = "/usr/share/gocode";
 
-/// Everybody.
+/// All.
 pub const CONTENDERS: &[Contender] = &[
     Contender {
         name: "millstream",

@@ -18,7 +18,7 @@ pub(crate) struct Options {
     pub(crate) offloads: bool,
     /// The cache is asked for what will be read soon.
     pub(crate) prefetch: bool,
-    /// Connections begin from moulds, which all peers of a kind share.
+    /// Connections begin from cache entries, which all peers of a kind share.
     pub(crate) archive: bool,
 }
 
@@ -47,7 +47,7 @@ impl Options {
 /// Runs one entry; its figures.
 ///
 /// # Errors
-/// Words that nobody knows.
+/// Words that are unknown.
 pub fn contest(words: &[String]) -> Result<Figures, String> {
     let [who, load, n, seconds, more @ ..] = words else {
         return Err(

@@ -219,7 +219,7 @@ impl Field {
         if tap {
             bed.tap_instead()?;
         } else {
-            // Whoever is asked by addresses that do not exist answers to the clients' side, which drops it.
+            // The one that is asked by addresses that do not exist answers to the clients' side, which drops it.
             sh("ip", &["-n", &bed.server, "route", "add", "198.18.0.0/15", "via", CLIENT_BASE])?;
         }
         let programs = Programs::build(&bed.dir, &our_command()?)?;

@@ -50,7 +50,7 @@ pub(super) struct RanPoint {
     pub(super) entries: BTreeMap<String, Entry>,
 }
 
-/// How often and how long everybody is measured at a point.
+/// How often and how long each contender is measured at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Effort {
     pub(super) rounds: u32,
@@ -83,7 +83,7 @@ impl Results {
         }
     }
 
-    /// Writes all of it, at once: whoever ends this in between finds what was there before.
+    /// Writes all of it, at once: whatever ends this in between finds what was there before.
     ///
     /// # Errors
     /// It cannot be written.
@@ -94,8 +94,8 @@ impl Results {
         written.map_err(|e| format!("{}: {e}", to.display()))
     }
 
-    /// The point, if it was measured with at least this effort, by everybody of the workload who is here, and nothing
-    /// failed or was disturbed.
+    /// The point, if it was measured with at least this effort, by every installed contender of the workload, and
+    /// nothing failed or was disturbed.
     pub(super) fn done(&self, workload: &Workload, point: &Point, effort: Effort) -> Option<&RanPoint> {
         let ran = self.workloads.iter().find(|ran| ran.name == workload.name)?;
         let kept = ran.points.iter().find(|kept| kept.label == point.label)?;
@@ -143,7 +143,7 @@ impl Entry {
     }
 }
 
-/// Why somebody takes no part until he is installed.
+/// Why a contender takes no part until it is installed.
 pub(super) const NOT_INSTALLED: &str = "not installed: ";
 
 #[cfg(test)]
@@ -242,7 +242,7 @@ mod tests {
             entry
         };
         assert!(whole(&|results| kernel(results, beside(0.1))));
-        assert!(!whole(&|results| kernel(results, beside(0.9))), "somebody else was busy");
+        assert!(!whole(&|results| kernel(results, beside(0.9))), "another program was busy");
         assert!(!whole(&|results| drop(results.workloads[0].points[0].entries.remove("paired"))));
     }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Points that are drawn as bars; more are a curve.
 const BARS_MAX: usize = 3;
-/// Contenders that are our own stack, or none at all: nobody has to be ahead of them.
+/// Contenders that are our own stack, or none at all: nothing has to be ahead of them.
 const NOT_OTHERS: [&str; 5] = ["millstream", "paired", "spinning", "blocking", "ideal"];
 
 /// Writes a page of what `from` holds to `to`.
@@ -237,7 +237,7 @@ impl Row<'_> {
         plot
     }
 
-    /// Every figure of everybody, for those who want to know.
+    /// Every figure of every contender, for those who want to know.
     fn table(&self, page: &mut String) {
         let figures: Vec<&Figure> = figure::FIGURES
             .iter()
@@ -306,7 +306,7 @@ fn configuration(page: &mut String, results: &Results) {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: who is ahead is said right, whether more or less is better, and nobody who is missing is left out
+    //! Goal: who is ahead is said right, whether more or less is better, and no contender that is missing is left out
     //! silently.
     use super::super::kept::{Effort, Entered};
     use super::*;

@@ -35,7 +35,7 @@ pub struct Chosen {
     pub again: bool,
     /// Begin no point that would probably not end within so many seconds.
     pub within: Option<f64>,
-    /// Somebody wants it to end.
+    /// A contender wants it to end.
     pub stop: Arc<AtomicBool>,
 }
 

@@ -34,7 +34,7 @@ pub const WORKLOADS: &[Workload] = &[
         about: "64 clients at a time: connect, ask, be answered, close.",
         group: Group::Link,
         place: VETH,
-        axis: "octets",
+        axis: "bytes",
         points: &[
             at("64 B", 64.0),
             full("256 B", 256.0),
@@ -170,7 +170,7 @@ pub const WORKLOADS: &[Workload] = &[
         about: "Four connections that stay, each asks for a file of this size again and again; MTU 1500, no offloads.",
         group: Group::Link,
         place: Where::Veth { offloads: false },
-        axis: "octets",
+        axis: "bytes",
         points: &[
             at("1 KB", 1e3),
             full("10 KB", 1e4),
@@ -231,7 +231,7 @@ pub const WORKLOADS: &[Workload] = &[
         about: "One connection, one request at a time.",
         group: Group::Latency,
         place: VETH,
-        axis: "octets",
+        axis: "bytes",
         points: &[
             at("1 B", 1.0),
             full("64 B", 64.0),
@@ -412,7 +412,7 @@ pub const WORKLOADS: &[Workload] = &[
         about: "One bulk flow in segments of 1,448 bytes, which receive offload joins before the stack, or not.",
         group: Group::Ideas,
         place: Where::Memory,
-        axis: "trains",
+        axis: "merging",
         points: &[at("off", 0.0), at("on", 1.0)],
         charts: &["gbit"],
         contenders: OURS,
@@ -454,8 +454,8 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "idea-archive",
         title: "The archive of beginnings",
-        about: "Short connections, one after the other, to 1,000 peers; each begins from a mould, which all peers of a \
-                kind share, or the long way.",
+        about: "Short connections, one after the other, to 1,000 peers; each begins from a handshake \
+                cache entry, which all peers of a kind share, or without one.",
         group: Group::Ideas,
         place: Where::Memory,
         axis: "archive",

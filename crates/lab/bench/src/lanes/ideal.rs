@@ -86,7 +86,7 @@ impl Ideal {
     }
 }
 
-/// Nobody sleeps here.
+/// No thread sleeps here.
 pub(super) struct Never;
 
 impl Waker for Never {

@@ -1,5 +1,5 @@
 //! A port whose other end is a peer that sends all that the stack's window lets it, at once: full segments in frames
-//! that nobody touched for long, of which it writes the headers only, as a card that puts packets into memory leaves a
+//! that nothing touched for long, of which it writes the headers only, as a card that puts packets into memory leaves a
 //! core little to do with them. Nothing is ever lost, so nothing is sent again.
 
 use base::{Duration, Endpoint, Seq};
@@ -24,7 +24,7 @@ const SCALE: u8 = 10;
 pub(super) struct Spring {
     caps: Caps,
     pool: FramePool,
-    /// Frames with payload in them, the one that nobody touched for longest first.
+    /// Frames with payload in them, the one that nothing touched for longest first.
     idle: VecDeque<Frame>,
     ends: (Endpoint, Endpoint),
     opened: bool,

@@ -70,7 +70,7 @@ impl Runner {
         self.inject(octets, payload)
     }
 
-    /// The connection that a segment of the peer belongs to; one that comes to a listener, or to nobody, begins one.
+    /// The connection that a segment of the peer belongs to; one that comes to a listener, or to none, begins one.
     fn flow_for_inbound(&mut self, packet: &Packet) -> usize {
         if let Some(at) = self.current {
             let flow = &self.flows[at];

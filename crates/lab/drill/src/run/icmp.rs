@@ -88,7 +88,7 @@ fn numbers(v4: bool, icmp: &Icmp) -> Result<(u8, u8), String> {
     }
 }
 
-/// The message as a packet to us, about a packet of `flow` or of nobody.
+/// The message as a packet to us, about a packet of `flow` or of none.
 pub(super) fn build(
     ip: &IpInfo,
     icmp: &Icmp,

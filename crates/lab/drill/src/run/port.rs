@@ -64,7 +64,7 @@ pub(super) struct ScriptPort {
     time: Time,
 }
 
-/// Nobody ever sleeps here.
+/// Nothing ever sleeps here.
 struct Awake;
 
 impl Waker for Awake {

@@ -237,7 +237,7 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.inet.tcp.ecn.enable", BsdEcn),
     ("net.inet.tcp.ecn.option", Set(&["ecn_option"], "")),
     ("net.inet.tcp.ecn.maxretries", Only(&["1"])),
-    // What is learned of destinations is forgotten by whoever reads the line.
+    // What is learned of destinations is forgotten by the one that reads the line.
     ("net.inet.tcp.hostcache.purgenow", Only(&["1"])),
     ("net.inet.tcp.insecure_rst", Quirk(|quirks| &mut quirks.insecure_rst)),
     ("net.inet.tcp.insecure_syn", Quirk(|quirks| &mut quirks.insecure_syn)),

@@ -47,7 +47,7 @@ pub(super) struct Runner {
     environment: Environment,
     defines: Vec<(String, String)>,
     world: Option<World>,
-    /// Script's descriptors and the door's.
+    /// Script's descriptors and the API's.
     pub(super) fds: HashMap<i64, Fd>,
     pub(super) flows: Vec<Flow>,
     /// The connection that packets are about.
@@ -435,7 +435,7 @@ impl Runner {
         for flow in self.flows.iter_mut().filter(|flow| flow.fd == Some(number)) {
             flow.fd = None;
         }
-        // A descriptor of the door that is used again stands for the new socket only.
+        // A descriptor of the API that is used again stands for the new socket only.
         self.fds.retain(|_, live| *live != fd);
         self.fds.insert(number, fd);
         number

@@ -14,7 +14,7 @@ use wire::tcp::{Flags, parse};
 #[derive(Default)]
 pub(super) struct PeerKeys(Keyring);
 
-/// Whoever it is.
+/// Whichever it is.
 fn anybody(addr: Addr) -> Peers {
     let addr = if addr.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
     Peers { addr, prefix: 0 }

@@ -1,10 +1,10 @@
 //! Time, the stack, and the calls that wait: one thread runs, whatever the script does.
 //!
-//! A blocking call of a script runs on a thread of its own, through the very door that programs use. The two threads
+//! A blocking call of a script runs on a thread of its own, through the very API that programs use. The two threads
 //! never run at once: the script's hands over after each turn of the stack, and waits until the other waits again
 //! or is done. So a run repeats exactly.
 //!
-//! Where both threads belong to somebody else (the plug-in for the original tool), each comes in through
+//! Where both threads belong to the application (the plug-in for the original tool), each comes in through
 //! [`World::script`] or [`World::elsewhere`], and the same holds while they are in.
 
 use super::port::{ScriptPort, Shared, Time};
@@ -75,7 +75,7 @@ enum Caller<'a> {
     Guest(&'a (dyn Fn() -> bool + Sync)),
 }
 
-/// The door, for one of the two threads.
+/// The API, for one of the two threads.
 struct Door<'a> {
     inner: Arc<Inner>,
     caller: Caller<'a>,
@@ -190,7 +190,7 @@ impl World {
     }
 
     /// A call on another thread, which sleeps while it waits. If `asleep` says that the script's thread sleeps too,
-    /// out there, the call moves time on by itself: nobody else will. `None` if another call is on its way.
+    /// out there, the call moves time on by itself: nothing else will. `None` if another call is on its way.
     pub fn elsewhere<R>(
         &self,
         asleep: &(dyn Fn() -> bool + Sync),
@@ -290,7 +290,7 @@ impl Inner {
         }
     }
 
-    /// When a timer of the stack, or the patience of the call elsewhere, runs out.
+    /// When a timer of the stack, or the timeout of the call elsewhere, runs out.
     fn next_date(&self) -> Option<Instant> {
         let stack = lock(&self.engine).core().next_timeout();
         let call = match *lock(&self.baton) {
@@ -344,7 +344,7 @@ impl Inner {
         *baton == Baton::Call
     }
 
-    /// Nobody moves time on: the waiting call does, to the next date, and looks again.
+    /// Nothing moves time on: the waiting call does, to the next date, and looks again.
     fn go_on_alone(&self) {
         let Ok(_gate) = self.gate.try_lock() else { return };
         let Some(next) = self.next_date().filter(|at| at.since(self.time.now()) < FOR_EVER) else { return };

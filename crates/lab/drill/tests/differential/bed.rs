@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 const FAR: [u8; 4] = [10, 79, 0, 2];
 const NEAR_KERNEL: [u8; 4] = [10, 79, 0, 1];
-/// Another than the kernel's in its place, so that nobody remembers the other's link-layer address.
+/// Another than the kernel's in its place, so that nothing remembers the other's link-layer address.
 const NEAR_OURS: [u8; 4] = [10, 79, 0, 3];
 /// Time for packets still under way when both ends have made their calls.
 const AFTERMATH: Duration = Duration::from_millis(700);

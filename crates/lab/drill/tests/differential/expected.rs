@@ -19,7 +19,7 @@ pub(crate) struct Row {
 pub(crate) const ANY: &str = "";
 
 const MERGED: &str =
-    "what one turn has to send leaves together: a call hands its wish over, the turn after it sends";
+    "what one turn has to send leaves together: a call hands its request over, the turn after it sends";
 
 /// With every profile that is compared.
 const COMMON: &[Row] = &[

@@ -108,7 +108,7 @@ fn our_stack_and_the_kernel_in_the_same_situations() {
     if !open.is_empty() {
         println!("INCONCLUSIVE, because this machine is too busy: {}", open.join(", "));
     }
-    assert!(failed.is_empty(), "differences that nobody decided on, or that are gone: {failed:?}");
+    assert!(failed.is_empty(), "differences that nothing decided on, or that are gone: {failed:?}");
 }
 
 /// Prints the table of a profile, with all segments of scripts that differ (or of `all`), and returns the scripts that

@@ -90,7 +90,7 @@ pub(crate) struct Seen {
 
 /// One connection's path; both ends turn it from their own threads.
 pub(crate) struct Path {
-    /// The port of the end that listens; segments of other connections are nobody's any more.
+    /// The port of the end that listens; segments of other connections belong to no connection any more.
     port: u16,
     rules: &'static [Rule],
     inner: Mutex<Inner>,

@@ -1,4 +1,4 @@
-//! One end of a script: the same calls, whoever's sockets they are made on.
+//! One end of a script: the same calls, whichever sockets they are made on.
 
 use base::Duration;
 use std::io;
@@ -17,7 +17,7 @@ pub(crate) enum Do {
     Cross,
     /// And accept one.
     Listen,
-    /// The other end may begin; nobody listens.
+    /// The other end may begin; nothing listens.
     Absent,
     Write(usize),
     /// So many bytes, or to the end.

@@ -1,4 +1,4 @@
-//! A train as one packet.
+//! A merged run as one packet.
 
 use offload::Train;
 use pio::{ChecksumOffload, SegmentationOffload, TxMeta};
@@ -6,12 +6,12 @@ use wire::checksum::Sum;
 use wire::ethernet;
 use wire::tcp::{CHECKSUM_OFFSET, Flags};
 
-/// Where the fields lie: plain IP without options or extensions, or it would be no train.
+/// Where the fields lie: plain IP without options or extensions, or it would be no merged run.
 const IP: usize = ethernet::HEADER_LEN;
 const V4: usize = IP + 20;
 const V6: usize = IP + 40;
 
-/// The packets of a train as a super-segment, with the first one's headers, and how the port is to hand it on.
+/// The packets of a merged run as a super-segment, with the first one's headers, and how the port is to hand it on.
 pub(super) fn merged(packets: &[Vec<u8>], train: &Train) -> (Vec<u8>, TxMeta) {
     let mut texts = packets.iter().enumerate().map(|(nth, packet)| &packet[train.text(nth as u16)]);
     let first = &packets[0];

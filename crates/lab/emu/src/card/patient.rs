@@ -28,7 +28,7 @@ pub(super) struct Patient {
     flows: Vec<Flow>,
 }
 
-/// Packets that go up, as one if they are a train of several.
+/// Packets that go up, as one if they are a merged run of several.
 pub(super) type Run = (Vec<Vec<u8>>, Option<Train>);
 
 impl Patient {

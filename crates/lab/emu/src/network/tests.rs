@@ -196,7 +196,7 @@ fn so_are_those_of_packets_that_pass_a_switch_or_are_watched() {
     let switch = net.add_switch();
     let ports: Vec<SimPort> = (0..3).map(|_| net.port(&PortConfig::default())).collect();
     let to = ports[1].caps().mac;
-    // Nobody answers, so every packet goes to both of the others.
+    // No peer answers, so every packet goes to both of the others.
     let dates: Vec<u64> = (1..=200).collect();
     for (port, dates) in ports.into_iter().zip([&dates[..], &[], &[]]) {
         let id = port.id();

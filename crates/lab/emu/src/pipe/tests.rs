@@ -283,7 +283,7 @@ fn corruption_is_one_bit_inside_ip() {
     let mut arp = frame(0, 60);
     arp.bytes[13] = 6;
     assert!(!flip_a_bit(&mut Rng::new(0), &mut arp.bytes));
-    // What nobody could notice does not happen.
+    // What nothing could notice does not happen.
     let mut pipe = Pipe::new(PipeConfig { corrupt: 1.0, ..PipeConfig::default() }, 1);
     let mut open = frame(7, LEN);
     open.meta.partial = true;

@@ -1,5 +1,5 @@
 //! Goal: what goes wrong where a card acknowledges by itself, as a published design had it ("active ACK"): data lost
-//! that nobody sends again, a window that is not there, headers that break what was agreed. And that a stack which
+//! that nothing sends again, a window that is not there, headers that break what was agreed. And that a stack which
 //! acknowledges what it holds only as far as the connection answers for it has none of this.
 
 use crate::harness::{Family, PORT, core_config, host};

@@ -107,7 +107,7 @@ fn any_path() {
 #[test]
 fn a_flood_with_data_is_bounded_by_the_queue() {
     let mut pair = pair(1, PipeConfig::default());
-    // Nobody hears the answers.
+    // Nothing hears the answers.
     let back = pair.back;
     pair.net.pipe_mut(back).set_config(PipeConfig { delay: DELAY, down: true, ..PipeConfig::default() });
     for _ in 0..1_500 {

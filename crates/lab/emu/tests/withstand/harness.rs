@@ -168,7 +168,7 @@ impl Pair {
         Endpoint::new(self.family.addr(2), PORT)
     }
 
-    /// The server listens, and follows `plan` with whoever connects.
+    /// The server listens, and follows `plan` with whatever connects.
     pub(crate) fn serve(&mut self, plan: Plan) {
         let (now, local) = (self.net.now(), self.service());
         let host = self.net.host_mut(self.server);
@@ -237,7 +237,7 @@ impl Pair {
         text
     }
 
-    /// After everybody closed and TIME-WAIT passed, nothing may be left on either host.
+    /// After all closed and TIME-WAIT passed, nothing may be left on either host.
     pub(crate) fn assert_clean(&mut self) {
         let rest = self.net.now() + Duration::from_secs(600);
         self.net.run_until(rest);

@@ -1,4 +1,4 @@
-//! Goal: peers that take memory and do nothing with it stop nobody else. Honest downloads keep their rate beside
+//! Goal: peers that take memory and do nothing with it stop no other peer. Honest downloads keep their rate beside
 //! thousands of them, memory stays within its bound, and all of it comes back when they leave.
 
 use crate::harness::{Family, core_config, from_env, host, stat};
@@ -94,7 +94,7 @@ impl World {
         counters.values()[row]
     }
 
-    /// So many more connections of hoarders, to `port`, with a receive buffer of `rcvbuf` that nobody reads.
+    /// So many more connections of hoarders, to `port`, with a receive buffer of `rcvbuf` that nothing reads.
     fn hoard(&mut self, count: u32, port: u16, rcvbuf: u32) {
         let options = SocketOptions { rcvbuf, ..SocketOptions::default() };
         for nth in 0..count {

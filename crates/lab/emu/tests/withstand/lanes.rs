@@ -23,7 +23,7 @@ fn path(rng: &mut Rng) -> PipeConfig {
     }
 }
 
-/// Moves bytes both ways; when everybody was done, what passed the network, and the hosts.
+/// Moves bytes both ways; when all were done, what passed the network, and the hosts.
 fn finished(seed: u64, lanes: u16) -> (Instant, (u64, u64), Pair) {
     let mut rng = Rng::new(seed);
     let setup = Setup::new(seed, Family::of(seed), path(&mut rng));

@@ -1,4 +1,4 @@
-//! Goal: the rarer ways for a connection to begin: both ends at once, and nobody there.
+//! Goal: the rarer ways for a connection to begin: both ends at once, and nothing there.
 
 use crate::harness::{Family, PORT, START, Setup, seeded};
 use crate::peer::Plan;

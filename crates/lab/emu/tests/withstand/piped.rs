@@ -28,7 +28,7 @@ fn path(rng: &mut Rng) -> PipeConfig {
     }
 }
 
-/// Moves bytes both ways; when everybody was done.
+/// Moves bytes both ways; when all were done.
 fn finished(setup: Setup) -> (Instant, Pair) {
     let mut pair = setup.build();
     let (client, server) = Plan::both(300_000, 200_000);

@@ -159,7 +159,7 @@ fn the_path_mtu_is_found() {
     });
 }
 
-/// A packet too big for any link, told of by somebody who cannot know our sequence numbers.
+/// A packet too big for any link, told of by a host that cannot know our sequence numbers.
 /// RFC 5927, 4.1-1.
 #[test]
 fn who_guesses_changes_no_mtu() {

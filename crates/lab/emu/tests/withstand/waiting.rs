@@ -164,7 +164,7 @@ fn the_application() {
     let still: Duration = Limit::ALL.iter().map(|&limit| held.time(limit)).sum();
     assert!(still > Duration::ZERO && still < Duration::from_millis(500), "{held:?}");
     assert!(held.sender_transitions() > 0);
-    // What is over is in the core's counters without anybody asking for it.
+    // What is over is in the core's counters without a question for it.
     let counters = seen.pair.client().core.tcp_counters();
     let counted = counters.limited_congestion_window_us
         + counters.limited_peer_window_us

@@ -166,7 +166,7 @@ fn shares([grown, kept]: [f64; 2], room: f64, mut hit: impl FnMut(f64, f64) -> [
 }
 
 /// Beside one Reno flow: what each has where losses come by themselves is N; where a queue drops the packets that are
-/// too many, each of somebody by his share, 2, 8 and more than 25; and N^2 where it drops of both. So has MulTCP, whose
+/// too many, each of one end by its share, 2, 8 and more than 25; and N^2 where it drops of both. So has MulTCP, whose
 /// lesser growth meets a lesser cut.
 #[test]
 fn at_a_queue_it_takes_more_than_n_times_a_share() {

@@ -11,7 +11,7 @@ use crate::spec::{Plot, Point};
 
 /// Points of a line on the page; the shape survives, since the extremes of each stretch are kept.
 const POINTS_MAX: usize = 1500;
-/// Lines of a plot; nobody tells more apart, and a page must stay one that opens.
+/// Lines of a plot; nothing tells more apart, and a page must stay one that opens.
 const LINES_MAX: usize = 32;
 
 /// A plot as the page's script reads it.

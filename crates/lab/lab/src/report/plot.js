@@ -207,7 +207,7 @@ class Plot {
     this.draw();
   }
 
-  // The room that visible points need, unless somebody chose another.
+  // The room that visible points need, unless a user chose another.
   fit() {
     if (this.frozen) return;
     let [y0, y1] = [this.log.y ? Infinity : 0, -Infinity];

@@ -99,7 +99,7 @@ impl Path {
                     self.acknowledge(at);
                     see(self);
                 }
-                (None, None) => panic!("everything is lost, and nobody waits for a timeout here"),
+                (None, None) => panic!("everything is lost, and no timeout is waited for here"),
                 _ => break,
             }
         }

@@ -173,7 +173,7 @@ impl End {
             let Some(tx) = conn.poll_transmit(&mut self.cx(now), &limits) else { break };
             assert!(tx.len <= limits.max_payload.max(tx.mss.into()) && tx.header.len() <= 60, "{tx:?}");
             self.transmissions += 1;
-            // Without a rhythm that the connection could fall in with.
+            // Without a interval that the connection could fall in with.
             let chance = self.transmissions.wrapping_mul(0x9e37_79b1) >> 16;
             if self.refuses > 0 && chance.is_multiple_of(self.refuses) {
                 conn.transmit_failed(&mut self.cx(now), &tx);
@@ -232,7 +232,7 @@ impl End {
         }
     }
 
-    /// A segment arrives: for the connection, its rest, the listener, or nobody.
+    /// A segment arrives: for the connection, its rest, the listener, or none.
     pub(super) fn receive(&mut self, now: Instant, seg: &Segment<'_>) {
         self.beyond = 0;
         if self.wait.is_some() {

@@ -1,6 +1,6 @@
 //! Two connections against each other over a path that loses, delays, reorders, doubles, damages and narrows, in
 //! virtual time. Settings, fates and what the applications do follow from bytes. Once these are used up the path
-//! is fair, so the connection must end in a bounded time, and everybody must know how.
+//! is fair, so the connection must end in a bounded time, and both ends must know how.
 //!
 //! ```text
 //!  app 0 ── connection 0 ──> judge 0 ──> link 0 ──> connection 1 ── app 1
@@ -30,7 +30,7 @@ use plan::Opening;
 const LONGEST: u64 = 1500;
 /// A run that is not over after so many steps goes in circles.
 const STEPS_MAX: u32 = 400_000;
-/// With less than this lost, nobody gives up.
+/// With less than this lost, no connection gives up.
 const FEW: u32 = 5;
 
 /// The byte at `place` of the stream that end `side` sends.
@@ -129,7 +129,7 @@ impl Pair<'_, '_> {
         (self.tell)(self.now, what);
     }
 
-    /// An end that is gone may have told so in a segment that was lost: whoever waits for it must ask.
+    /// An end that is gone may have told so in a segment that was lost: the end that waits for it must ask.
     fn guard_against_silence(&mut self) {
         for end in &mut self.ends {
             end.options.keepalive = true;
@@ -277,7 +277,7 @@ impl Pair<'_, '_> {
                 assert!(app.finished, "{i} did not see the end of the other's stream");
             }
             let reset = matches!(app.error, Some(Error::Reset | Error::Refused));
-            assert!(!reset || self.judges[1 - i].resets > 0, "{i}: a reset that nobody sent");
+            assert!(!reset || self.judges[1 - i].resets > 0, "{i}: a reset that no peer sent");
         }
         let sum = |count: fn(&crate::Counters) -> u64| self.ends.iter().map(|end| count(&end.counters)).sum();
         Course {

@@ -215,7 +215,7 @@ pub(super) fn opening(input: &mut Input<'_>, ends: &mut [End; 2]) -> Opening {
         }
         1 | 2 => {
             ends[1].jar = Some(CookieJar::new(SipKey::new(input.u32().into(), 1)));
-            // Whoever says nothing after a lost ACK leaves the other end without a connection.
+            // The end that says nothing after a lost ACK leaves the other end without a connection.
             ends[0].app.total = ends[0].app.total.max(1);
             Opening::Cookie
         }

@@ -5,10 +5,10 @@
 //!                                      headers, checksum; sound: marked as verified
 //!                            batch <── all done
 //! ```
-//! Nobody decides anything here. What is sound is marked so, which spares the stack the sum; of everything else nothing
-//! is said, so the stack finds out by itself what is wrong with it, drops it and counts it. While packets are verified
-//! the owner works along and waits, so the stack gets them in the order in which they came, and a helper that is late
-//! takes less. Above, the same helpers cut what is sent ([`Lanes`](super::Lanes)) and copy what is read, by
+//! Nothing decides anything here. What is sound is marked so, which spares the stack the sum; of everything else
+//! nothing is said, so the stack finds out by itself what is wrong with it, drops it and counts it. While packets are
+//! verified the owner works along and waits, so the stack gets them in the order in which they came, and a helper that
+//! is late takes less. Above, the same helpers cut what is sent ([`Lanes`](super::Lanes)) and copy what is read, by
 //! [`PacketIo::crew`].
 
 #[cfg(test)]
@@ -87,7 +87,7 @@ impl Crewed {
         Ok(())
     }
 
-    /// A helper panicked: nobody knows what is left of its work.
+    /// A helper panicked: it is unknown what is left of its work.
     #[cold]
     fn lose(&mut self) -> IoError {
         eprintln!("millstream: {}: a lane's thread panicked; the port is closed", self.below.caps().name);

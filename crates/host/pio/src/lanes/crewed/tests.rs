@@ -1,5 +1,5 @@
-//! Goal: helpers mark what is sound and nothing else, whatever comes and whoever helps; little, and what the port knows
-//! already, is left alone; frames never get lost, also when a helper panics.
+//! Goal: helpers mark what is sound and nothing else, whatever comes and whichever threads help; little, and what the
+//! port knows already, is left alone; frames never get lost, also when a helper panics.
 use super::super::worth::Worth;
 use super::*;
 use crate::pair::{Pair, PairConfig, pair};
@@ -205,7 +205,7 @@ fn a_helpers_panic_ends_the_port_and_frames_come_back() {
     let mut batch = RxBatch::new();
     for _ in 0..2 {
         assert!(matches!(port.rx(&mut batch), Err(IoError::Gone)));
-        assert!(batch.is_empty(), "nothing is handed up of which nobody knows what became");
+        assert!(batch.is_empty(), "nothing is handed up whose outcome is unknown");
     }
     let came = port.take().expect("those of what arrived are free");
     all.into_iter().chain([came]).for_each(|frame| port.retire(frame));

@@ -273,7 +273,7 @@ fn extensions(asm: &mut Asm, kernel: Label) {
             asm.jump_if(Cond::Eq, R5, i32::from(kind), options);
         }
         asm.jump_if(Cond::Ne, R5, i32::from(FRAGMENT), done);
-        // Of a later fragment nobody knows the ports.
+        // The ports of a later fragment are unknown.
         need(asm, 8, kernel);
         asm.load(Size::H, R4, R7, 2);
         asm.jump_if(Cond::Set, R4, be16(0xfff8), kernel);

@@ -67,7 +67,7 @@ unsafe fn bpf<A>(command: Command, attr: &mut A) -> io::Result<i32> {
 }
 
 fn owned(fd: i32) -> OwnedFd {
-    // SAFETY: the kernel just made this descriptor for us, and nobody else has it.
+    // SAFETY: the kernel just made this descriptor for us, and nothing else has it.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 

@@ -66,7 +66,7 @@ fn a_killed_process_leaves_nothing() {
         "the victim did not start"
     );
 
-    // It holds the interface and the port, and whoever comes second hears who it is.
+    // It holds the interface and the port, and a program that comes second hears who it is.
     let error = open_xdp("x0", 1).map(drop).unwrap_err().to_string();
     assert!(error.contains(&format!("(pid {})", victim.id())), "{error}");
     assert!(TcpListener::bind(("0.0.0.0", 80)).is_err());

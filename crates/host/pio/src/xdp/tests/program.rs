@@ -364,7 +364,7 @@ fn flows_of_the_kernel_stay_with_it() {
         "an error for the kernel's connection"
     );
 
-    // Somebody listens on a shared port: new flows are the kernel's, established ones that it does not know
+    // A server listens on a shared port: new flows are the kernel's, established ones that it does not know
     // ours.
     let late = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = late.local_addr().unwrap().port();

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 const FLOWS: usize = 48;
 
-/// The peer opens many flows that nobody answers; the source ports of the SYNs that each port saw.
+/// The peer opens many flows that no peer answers; the source ports of the SYNs that each port saw.
 fn flows(cable: &Cable, ports: &mut [XdpPort]) -> Vec<BTreeSet<u16>> {
     ports[0].claim(&listener(80)).unwrap();
     cable.on_peer(|| {
@@ -87,7 +87,7 @@ fn the_queue_of_a_core_that_ended_is_not_the_kernels() {
     }
     assert!(core.stats().iter().any(|&(name, count)| name == "steered_in" && count > 0), "one queue had all");
     drop(cores);
-    assert!(std::net::TcpListener::bind(("0.0.0.0", 80)).is_ok(), "somebody keeps the port");
+    assert!(std::net::TcpListener::bind(("0.0.0.0", 80)).is_ok(), "a program keeps the port");
 }
 
 #[test]

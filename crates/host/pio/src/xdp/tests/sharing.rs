@@ -17,7 +17,7 @@ fn fetch(to: SocketAddr) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// An ordinary server of the kernel's that greets everybody.
+/// An ordinary server of the kernel's that greets every program.
 fn greeter(at: &str, port: u16) -> std::io::Result<()> {
     let listener = TcpListener::bind((at, port))?;
     std::thread::spawn(move || {

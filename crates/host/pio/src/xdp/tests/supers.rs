@@ -1,4 +1,4 @@
-//! Goal: super-segments arrive as what was written, whoever cuts them, in order with what stands around them in the
+//! Goal: super-segments arrive as what was written, whatever cuts them, in order with what stands around them in the
 //! batch; what no kernel would send is refused; every long frame comes back.
 
 use super::host::{Cable, OURS, OURS6, PEER, listener, resolve};
@@ -52,7 +52,7 @@ fn download(mode: XdpMode, local: &str, offload: bool, size: usize) {
                 assert!(got == pattern(size), "{} bytes of {size} came, or others", got.len());
             })
         });
-        assert!(puppet.run(|seen| seen.established), "nobody connects");
+        assert!(puppet.run(|seen| seen.established), "no client connects");
         puppet.send(&pattern(size));
         puppet.finish();
         far.join().unwrap();

@@ -77,7 +77,7 @@ fn echo_with_jumbo_frames() {
     assert!(seen.biggest > 3840 && seen.gso == 0, "packets in two frames, none of them a super-segment");
 }
 
-/// Where the program runs on veth if nobody says where: in the network stack, unless the port is an end of a wire.
+/// Where the program runs on veth if nothing says where: in the network stack, unless the port is an end of a wire.
 #[test]
 fn the_mode_by_itself() {
     if !crate::xdp::lane::brings_long() {
@@ -144,5 +144,5 @@ fn several_cores_send_super_segments_by_their_own_queues_only() {
     assert!(sends("virtio_net", 1, false, true) && sends("veth", 4, false, true));
     assert!(!sends("virtio_net", 4, false, true) && !sends("i40e", 2, false, true));
     assert!(!sends("mlx5_core", 1, true, true), "no copies behind the driver's back");
-    assert!(!sends("virtio_net", 1, false, false), "nobody fills in checksums");
+    assert!(!sends("virtio_net", 1, false, false), "nothing fills in checksums");
 }

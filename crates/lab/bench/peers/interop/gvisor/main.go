@@ -39,7 +39,7 @@ const (
 	nic   = 1
 	mtu   = 1500
 	queue = 4096
-	// Turns of the scheduler without effect after which everybody rests.
+	// Turns of the scheduler without effect after which all threads rest.
 	yields = 3
 )
 

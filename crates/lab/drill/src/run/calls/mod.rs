@@ -1,4 +1,4 @@
-//! System calls: what the script writes to what the door is asked, and the answer to what the script may check.
+//! System calls: what the script writes to what the API is asked, and the answer to what the script may check.
 
 mod check;
 mod keys;
@@ -44,7 +44,7 @@ impl From<String> for Stop {
     }
 }
 
-/// A call as the door takes it.
+/// A call as the API takes it.
 #[derive(Clone, Debug)]
 #[allow(
     missing_docs,

@@ -1,11 +1,12 @@
-//! Linux's numbers to what the door is asked, for whoever reads them: a script, or the plug-in of the original tool.
+//! Linux's numbers to what the API is asked, for the one that reads them: a script, or the plug-in of the original
+//! tool.
 
 use super::Request;
 use base::Duration;
 use sock::{Fd, RecvFlags, SendFlags};
 use tcp::Shutdown;
 
-/// Flags of a call that sends, MSG_FASTOPEN aside; `None` if the door has not all of them.
+/// Flags of a call that sends, MSG_FASTOPEN aside; `None` if the API has not all of them.
 pub fn send_flags(bits: i64) -> Option<SendFlags> {
     const KNOWN: i32 = libc::MSG_DONTWAIT
         | libc::MSG_NOSIGNAL
@@ -22,7 +23,7 @@ pub fn send_flags(bits: i64) -> Option<SendFlags> {
     })
 }
 
-/// Flags of a call that receives; `None` if the door has not all of them.
+/// Flags of a call that receives; `None` if the API has not all of them.
 pub fn recv_flags(bits: i64) -> Option<RecvFlags> {
     const KNOWN: i32 =
         libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_TRUNC | libc::MSG_NOSIGNAL;

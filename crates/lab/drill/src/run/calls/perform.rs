@@ -1,4 +1,4 @@
-//! Asking the door. This may wait, on the thread of a blocking call.
+//! Asking the API. This may wait, on the thread of a blocking call.
 
 use super::{Answer, FastOpen, Got, Request};
 use sock::{EpollEvent, Errno, RecvFlags, SendFlags, Sockets};
