@@ -34,8 +34,8 @@ pub(super) struct Answer {
 }
 
 impl Guest {
-    /// Boots a guest ([`Guest::boot_once`]), a second time if it does not come up: nothing of ours has run in it by then,
-    /// and an emulator that hangs is no finding about a card. That it did is said.
+    /// Boots a guest ([`Guest::boot_once`]), a second time if it does not come up: nothing of ours has run in it by
+    /// then, and an emulator that hangs is no finding about a card. A line says that it did.
     pub(super) fn boot(
         kernel: &Kernel,
         card: &Card,

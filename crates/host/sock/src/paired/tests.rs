@@ -288,7 +288,7 @@ impl World {
         pair.ways[end].finished = true;
     }
 
-    /// Reads until every byte that was written has come, though nobody writes, ends or closes any more.
+    /// Reads until every byte that was written has come, though no end writes, shuts or closes any more.
     fn drain(&mut self) {
         let waits = |pair: &Pair| {
             let open = pair.fds[1].is_some() && !pair.broken;

@@ -173,7 +173,7 @@ impl End {
             let Some(tx) = conn.poll_transmit(&mut self.cx(now), &limits) else { break };
             assert!(tx.len <= limits.max_payload.max(tx.mss.into()) && tx.header.len() <= 60, "{tx:?}");
             self.transmissions += 1;
-            // Without a interval that the connection could fall in with.
+            // Without an interval that the connection could fall in with.
             let chance = self.transmissions.wrapping_mul(0x9e37_79b1) >> 16;
             if self.refuses > 0 && chance.is_multiple_of(self.refuses) {
                 conn.transmit_failed(&mut self.cx(now), &tx);
