@@ -272,6 +272,62 @@ fn the_interface_goes_down_and_up() {
     }
 }
 
+/// Asks on one connection before the file named third is there, then once it is, and compares what comes.
+const KEEPS_OPEN: &str = r#"
+import os, socket, sys, time
+host, gone, size = sys.argv[1], sys.argv[2], 300000
+stream = socket.create_connection((host, 80), 20)
+stream.settimeout(60)
+answers = stream.makefile("rb")
+want = bytes(33 + i % 89 for i in range(size))
+def ask():
+    stream.sendall(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % size)
+def answer():
+    while answers.readline().strip():
+        pass
+    assert answers.read(size) == want
+ask()
+answer()
+print("ready", flush=True)
+while not os.path.exists(gone):
+    time.sleep(0.01)
+ask()
+answer()
+ask()
+answer()
+"#;
+
+/// A card that is pulled out and put back: what was open goes on, and what is new is answered.
+#[test]
+fn an_interface_that_is_made_again_is_served_again() {
+    for more in [&[][..], &["--mode", "paired"], &["--cores", "2"]] {
+        let Some(bed) = Bed::if_root(true) else { return };
+        let _server = serve(&bed, &[&["--link", "packet:ms0", "--listen", "[::]:80"], more].concat());
+        let gone = bed.dir.join("gone").to_string_lossy().into_owned();
+        let clients = [SERVER_ADDR, SERVER_ADDR6].map(|host| {
+            let args = ["-c", KEEPS_OPEN, host, &gone];
+            bed.start(&bed.client, Path::new("python3"), &args).expect("a client")
+        });
+        sh("ip", &["-n", &bed.server, "link", "del", "ms0"]).expect("deleted");
+        let begin = bench::now();
+        while number(&stat(&bed), "link", "down") == 0 {
+            assert!(begin.elapsed() < Duration::from_secs(10), "the link is not said to be down");
+        }
+        assert_eq!(number(&stat(&bed), "link", "returns"), 0);
+        std::fs::write(&gone, "").expect("a file");
+        bed.lay_cable().expect("a cable again");
+        for client in clients {
+            client.wait().unwrap_or_else(|e| panic!("{more:?}: {e}\n{}", state_of(&bed)));
+        }
+        for host in [SERVER_ADDR.to_string(), format!("[{SERVER_ADDR6}]")] {
+            let got = curl(&bed, &format!("http://{host}/70000"));
+            assert_eq!(got.unwrap_or_else(|e| panic!("{more:?}: {e}")), pattern(70_000));
+        }
+        let stat = stat(&bed);
+        assert_eq!((number(&stat, "link", "returns"), number(&stat, "link", "down")), (1, 0), "{stat}");
+    }
+}
+
 fn curl_briefly(bed: &Bed) -> Result<String, String> {
     bed.in_ns(&bed.client, "curl", &["-sSf", "--max-time", "1", &format!("http://{SERVER_ADDR}/9")])
 }

@@ -55,7 +55,8 @@ fn is_shared(claim: &PortClaim) -> bool {
 
 impl Nic {
     /// `beside` shares ports; both are the only queues of their ports.
-    pub(crate) fn new(mut xdp: XdpPort, beside: Packet) -> Nic {
+    pub(crate) fn new(mut xdp: XdpPort, mut beside: Packet) -> Nic {
+        beside.keep_silent();
         xdp.watch_also(&beside.poll_fds());
         let look_at = sys::monotonic();
         Nic {

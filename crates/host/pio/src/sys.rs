@@ -110,6 +110,26 @@ pub(crate) fn hear_everybody(fd: RawFd, ifindex: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wish)
 }
 
+/// Returns true if the packet socket `fd` is on no interface any more, because its own was deleted.
+pub(crate) fn is_on_no_interface(fd: RawFd) -> bool {
+    // SAFETY: all zero is a valid sockaddr_ll.
+    let mut addr: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: at most `len` bytes are written to `addr`.
+    let asked = check(unsafe { libc::getsockname(fd, (&raw mut addr).cast(), &raw mut len) });
+    asked.is_ok() && addr.sll_ifindex < 0
+}
+
+/// Takes the error that waits at a socket.
+pub(crate) fn take_error(fd: RawFd) -> io::Result<i32> {
+    let (mut error, mut len) = (0_i32, 4);
+    // SAFETY: four bytes are written to `error`.
+    let asked = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &raw mut len)
+    };
+    check(asked).map(|_| error)
+}
+
 /// `count` bytes of the kernel's entropy.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];

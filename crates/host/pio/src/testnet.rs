@@ -57,15 +57,21 @@ pub(crate) fn another_namespace() -> File {
 /// `10.net.0.0/24` and `fd00:net::/64`. Index of the near end, and the other namespace.
 pub(crate) fn cable(near: &str, far: &str, net: u8) -> (u32, File) {
     let there = another_namespace();
+    (cable_to(&there, near, far, net, || {}), there)
+}
+
+/// Lays a cable as [`cable`] to a namespace that is there; `begun` runs while its ends are down and have no addresses.
+pub(crate) fn cable_to(there: &File, near: &str, far: &str, net: u8, begun: impl FnOnce()) -> u32 {
     let (near_index, far_index) = netlink::add_veth(near, far, 1).expect("a cable");
     netlink::move_link(far_index, there.as_fd()).expect("moves");
+    begun();
     let set_up = |index, host: u8| {
         netlink::set_link(index, true, None).expect("comes up");
         netlink::add_address(index, Addr::v4([10, net, 0, host]), 24).expect("an address");
         netlink::add_address(index, addr(&format!("fd00:{net}::{host}")), 64).expect("an address");
     };
     set_up(near_index, 1);
-    within(&there, || {
+    within(there, || {
         set_up(crate::sys::index_of(far).expect("is there"), 2);
         // Carriers, multicast groups and neighbours take a moment: it is over when the other kernel says no.
         for near in [IpAddr::from([10, net, 0, 1]), addr(&format!("fd00:{net}::1")).into()] {
@@ -77,7 +83,7 @@ pub(crate) fn cable(near: &str, far: &str, net: u8) -> (u32, File) {
             assert!((0..100).any(|_| says_no()), "{near} is not reached");
         }
     });
-    (near_index, there)
+    near_index
 }
 
 /// State of the puppet's connection.

@@ -80,9 +80,19 @@ impl Watch {
         self.monitor.resolve(addr);
     }
 
-    /// Was the interface deleted?
-    pub(crate) fn is_gone(&self) -> bool {
-        self.monitor.is_gone()
+    /// Returns true if the interface was deleted since the last call, also if it is there again.
+    pub(crate) fn take_left(&mut self) -> bool {
+        self.monitor.take_left()
+    }
+
+    /// Returns the index of the interface that has the name of the one watched.
+    pub(crate) fn home(&self) -> Option<u32> {
+        self.monitor.home()
+    }
+
+    /// Watches interface `ifindex` from now on.
+    pub(crate) fn follow(&mut self, ifindex: u32) {
+        self.monitor.follow(ifindex);
     }
 
     /// Counters of the news.

@@ -118,26 +118,7 @@ impl Bed {
                 ],
             )?;
         }
-        sh(
-            "ip",
-            &[
-                "link",
-                "add",
-                "ms0",
-                "netns",
-                &bed.server,
-                "type",
-                "veth",
-                "peer",
-                "name",
-                "ms1",
-                "netns",
-                &bed.client,
-            ],
-        )?;
-        bed.address("ms0", "ms1")?;
-        wait_until_up(&bed.server, "ms0")?;
-        wait_until_up(&bed.client, "ms1")?;
+        bed.lay_cable()?;
         if !offloads {
             for (ns, dev) in [(&bed.server, "ms0"), (&bed.client, "ms1")] {
                 bed.in_ns(ns, "ethtool", &["-K", dev, "tso", "off", "gso", "off", "gro", "off"])?;
@@ -152,6 +133,16 @@ impl Bed {
     /// If it should be possible and is not.
     pub fn if_root(offloads: bool) -> Option<Bed> {
         is_root().then(|| Bed::new(offloads).expect("a bed of two namespaces"))
+    }
+
+    /// Joins the namespaces by veth, with all addresses: again, if a test has deleted `ms0`.
+    pub fn lay_cable(&self) -> Result<(), String> {
+        let (server, client) = (&*self.server, &*self.client);
+        let near = ["link", "add", "ms0", "netns", server, "type", "veth"];
+        sh("ip", &[&near[..], &["peer", "name", "ms1", "netns", client]].concat())?;
+        self.address("ms0", "ms1")?;
+        wait_until_up(server, "ms0")?;
+        wait_until_up(client, "ms1")
     }
 
     fn address(&self, server_dev: &str, client_dev: &str) -> Result<(), String> {

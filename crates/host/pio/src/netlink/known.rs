@@ -43,6 +43,12 @@ pub(super) struct Known {
     pub(super) answers: Vec<NetEvent>,
     /// The interface was deleted.
     pub(super) gone: bool,
+    /// It was deleted at some time since this was last taken, also if it is there again.
+    pub(super) left: bool,
+    /// Its name, as last told.
+    name: String,
+    /// Another interface that has this name now: it can be the successor of one that is gone.
+    namesake: Option<u32>,
     /// The kernel told of the interface itself, changed or not, since this was last taken.
     pub(super) touched: bool,
     /// Something happened of which the kernel does not tell all consequences: routes go with a link that goes
@@ -74,6 +80,7 @@ impl Known {
     pub(super) fn learn(&mut self, ifindex: u32, fact: Fact, events: &mut Vec<NetEvent>) {
         match fact {
             Fact::Link(link) if link.index == ifindex => self.link(&link, events),
+            Fact::Link(link) => self.other_link(&link),
             Fact::Addr { index, addr, prefix, gone } if index == ifindex => {
                 self.address(addr, prefix, gone, events);
             }
@@ -92,6 +99,11 @@ impl Known {
     fn link(&mut self, link: &Link, events: &mut Vec<NetEvent>) {
         (self.link_seen, self.touched) = (true, true);
         self.gone = link.gone;
+        self.left |= link.gone;
+        if self.name != link.name && !link.name.is_empty() {
+            self.name.clone_from(&link.name);
+            self.namesake = None;
+        }
         let up = link.up && !link.gone;
         if self.up.replace(up) != Some(up) {
             self.doubtful = true;
@@ -106,6 +118,24 @@ impl Known {
         if self.mac.replace(link.mac) != Some(link.mac) && !self.link_only {
             events.push(NetEvent::Mac(link.mac));
         }
+    }
+
+    fn other_link(&mut self, link: &Link) {
+        if link.name == self.name && !link.name.is_empty() && !link.gone {
+            self.namesake = Some(link.index);
+        } else if self.namesake == Some(link.index) {
+            self.namesake = None;
+        }
+    }
+
+    /// Returns the index of the interface that has the name now: `ifindex` itself unless it is gone.
+    pub(super) fn home(&self, ifindex: u32) -> Option<u32> {
+        if self.gone { self.namesake } else { Some(ifindex) }
+    }
+
+    /// Forgets that the interface was gone: another is followed in its place, whose state is told in any case.
+    pub(super) fn begin_anew(&mut self) {
+        (self.gone, self.left, self.namesake, self.up) = (false, false, None, None);
     }
 
     fn address(&mut self, addr: Addr, prefix: u8, gone: bool, events: &mut Vec<NetEvent>) {
@@ -162,6 +192,7 @@ impl Known {
     /// Everything the kernel has follows; what it has no more is told at the end.
     pub(super) fn begin_sweep(&mut self) {
         self.link_seen = false;
+        self.namesake = None;
         self.addrs.values_mut().for_each(|entry| entry.seen = false);
         self.routes.values_mut().for_each(|entry| entry.seen = false);
         self.neighbours.values_mut().for_each(|entry| entry.seen = false);
@@ -169,7 +200,7 @@ impl Known {
 
     pub(super) fn end_sweep(&mut self, events: &mut Vec<NetEvent>) {
         if !self.link_seen {
-            self.gone = true;
+            (self.gone, self.left) = (true, true);
             if self.up.replace(false) != Some(false) {
                 events.push(NetEvent::Link { up: false });
             }

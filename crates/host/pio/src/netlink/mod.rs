@@ -149,6 +149,24 @@ impl Monitor {
         self.known.gone
     }
 
+    /// Returns true if the interface was deleted since the last call, also if it is there again.
+    pub fn take_left(&mut self) -> bool {
+        std::mem::take(&mut self.known.left)
+    }
+
+    /// Returns the index of the interface that has the name of the one followed: its own, or once it is deleted that
+    /// of another which was given the name.
+    pub fn home(&self) -> Option<u32> {
+        self.known.home(self.ifindex)
+    }
+
+    /// Follows interface `ifindex` from now on. The next [`Monitor::poll`] tells how it differs from the one before.
+    pub fn follow(&mut self, ifindex: u32) {
+        self.ifindex = ifindex;
+        self.known.begin_anew();
+        self.resync = true;
+    }
+
     /// Appends what changed since the last call; the first call gives everything.
     pub fn poll(&mut self, events: &mut Vec<NetEvent>) {
         events.append(&mut self.known.answers);

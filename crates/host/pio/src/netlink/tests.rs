@@ -244,6 +244,48 @@ fn makes_good_what_it_missed() {
     }
 }
 
+/// A link of the kernel's news.
+fn link(index: u32, name: &str, gone: bool) -> Fact {
+    Fact::Link(message::Link {
+        index,
+        name: name.into(),
+        mtu: 1500,
+        super_max: 0,
+        rx_queues: 1,
+        master: None,
+        mac: [2, 0, 0, 0, 0, index as u8],
+        up: true,
+        loopback: false,
+        gone,
+    })
+}
+
+#[test]
+fn the_successor_of_a_deleted_interface_has_its_name() {
+    let mut known = Known::new(true);
+    let mut home = |facts: &[(u32, &str, bool)]| {
+        let mut events = Vec::new();
+        facts.iter().for_each(|&(index, name, gone)| known.learn(5, link(index, name, gone), &mut events));
+        (known.home(5), std::mem::take(&mut known.left))
+    };
+    assert_eq!(home(&[(4, "b", false), (5, "a", false)]), (Some(5), false));
+    // It is called by its new name, and the old name is another interface's.
+    assert_eq!(home(&[(5, "c", false), (6, "a", false)]), (Some(5), false));
+    assert_eq!(home(&[(5, "c", true)]), (None, true));
+    assert_eq!(home(&[(7, "eth0", false)]), (None, false));
+    assert_eq!(home(&[(7, "c", false)]), (Some(7), false), "renamed after it came");
+    assert_eq!(home(&[(7, "d", false)]), (None, false));
+    assert_eq!(home(&[(8, "c", false), (8, "c", true)]), (None, false));
+    // Gone and back between two looks.
+    assert_eq!(home(&[(5, "c", false), (5, "c", true), (5, "c", false)]), (Some(5), true));
+    // Overrun: only a sweep tells.
+    let mut events = Vec::new();
+    known.begin_sweep();
+    known.learn(5, link(9, "c", false), &mut events);
+    known.end_sweep(&mut events);
+    assert_eq!((known.home(5), known.left), (Some(9), true));
+}
+
 #[test]
 fn lists_interfaces() {
     if !own_namespace() {

@@ -11,6 +11,8 @@
 //!
 //! Where processes share a port ([`crate::group`]), each has such a socket, with SO_REUSEPORT: the kernel then asks one
 //! of them, and all of them are silent. The first binds without, so that nothing on the kernel is there before us.
+//!
+//! An interface that was deleted and is back is another one to the kernel: [`Claims::move_to`] takes the ports there.
 
 use super::filter::{self, Shared, Spread};
 use crate::extensions;
@@ -25,7 +27,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Every IPv4 address of a port is ours.
@@ -41,7 +43,10 @@ const BLOCK: u16 = 1024;
 
 /// Claims of one process on one interface, for all queues of a port.
 pub(super) struct Claims {
-    ifindex: u32,
+    /// Changed under the lock of the table.
+    ifindex: AtomicU32,
+    /// The network namespace of the interface.
+    network: u64,
     marks: Box<[AtomicU8]>,
     /// Locked for each new connection, where every core reads the fields above for each packet.
     table: Line<Mutex<Table>>,
@@ -64,6 +69,19 @@ struct Table {
     filtered: filter::Intervals,
     shared: Vec<Shared>,
     spread: Spread,
+    /// Why the ports could not be taken on an interface that is back: they are the kernel's.
+    refusal: Option<String>,
+}
+
+/// Way in which a silencer binds.
+#[derive(Clone, Copy, Default)]
+struct Binding {
+    /// Beside connections of the kernel in TIME-WAIT.
+    reuse: bool,
+    /// Beside other silencers of the port.
+    consent: bool,
+    /// Also to an address that the interface does not have yet.
+    absent: bool,
 }
 
 /// Ports first, so that what concerns one port lies together.
@@ -166,10 +184,12 @@ impl Claims {
             filtered: Vec::new(),
             shared: Vec::new(),
             spread,
+            refusal: None,
         };
         let marks = (0..PORTS).map(|_| AtomicU8::new(0)).collect();
         let watcher = (share != 0).then(Watcher::new).transpose()?;
-        Ok(Claims { ifindex, marks, table: Line(Mutex::new(table)), share, watcher })
+        let (ifindex, network) = (AtomicU32::new(ifindex), sys::network()?);
+        Ok(Claims { ifindex, network, marks, table: Line(Mutex::new(table)), share, watcher })
     }
 
     /// Returns the port and address of a claim.
@@ -197,9 +217,15 @@ impl Claims {
         attach(fd, &filter::everything())
     }
 
-    /// The rule by which the kernel chooses a queue, so far.
-    pub(super) fn spread(&self) -> Spread {
-        self.lock().spread.clone()
+    /// Tells the kernel how to choose among the queues of the group of `fd`, so far.
+    pub(super) fn spread(&self, fd: RawFd) -> io::Result<()> {
+        let table = self.lock();
+        set_spread(fd, &table.spread)
+    }
+
+    /// Forgets the packet sockets: others join in their place.
+    pub(super) fn forget_sockets(&self) {
+        self.lock().sockets.clear();
     }
 
     /// Take a port, on behalf of `queue`; the group that shares it, if one does.
@@ -223,16 +249,19 @@ impl Claims {
             return Ok(entry.member.clone());
         }
         let shares = self.share != 0 && claim.reuse_port && !claim.ephemeral;
-        let group = shares.then(|| Member::join(self.ifindex, key.place(), self.share)).transpose()?;
+        let group = shares.then(|| Member::join(self.ifindex(), key.place(), self.share)).transpose()?;
         let consent = match group {
             None => Consent::Never,
             Some((_, true)) => Consent::Later,
             Some((_, false)) => Consent::Now,
         };
-        let silencer =
-            if table.is_covered(&key) { None } else { Some(self.silence(&key, consent).map_err(refusal)?) };
+        let silencer = if table.is_covered(&key) {
+            None
+        } else {
+            Some(self.silence(&key, consent, false).map_err(refusal)?)
+        };
         // Only now that the kernel keeps it for us: see there.
-        if ledger::is_taken(self.ifindex, claim.port).map_err(ClaimError::Os)? {
+        if ledger::is_taken(self.ifindex(), claim.port).map_err(ClaimError::Os)? {
             return Err(ClaimError::InUse);
         }
         let member = group.map(|(member, _)| Arc::new(member));
@@ -272,7 +301,7 @@ impl Claims {
                 // knows nothing of them, as if the port had never been claimed.
                 let member = table.claims.get(other).and_then(|entry| entry.member.as_ref());
                 let consent = if member.is_some() { Consent::Now } else { Consent::Never };
-                let silencer = self.silence(other, consent).ok();
+                let silencer = self.silence(other, consent, false).ok();
                 table.claims.entry(*other).and_modify(|entry| entry.silencer = silencer);
             }
         }
@@ -282,14 +311,60 @@ impl Claims {
         let _ = table.refilter(&key);
     }
 
-    /// A kernel socket that has the port and keeps silent.
-    fn silence(&self, key: &Key, consent: Consent) -> io::Result<OwnedFd> {
-        let now = consent == Consent::Now;
-        let silencer = match self.listen(key, false, now) {
+    fn ifindex(&self) -> u32 {
+        self.ifindex.load(Ordering::Relaxed)
+    }
+
+    /// Returns an error if the calling thread is not in the network namespace of the interface: sockets that it makes
+    /// are of the namespace that it is in.
+    pub(super) fn is_at_home(&self) -> Result<(), String> {
+        match sys::network() {
+            Ok(network) if network == self.network => Ok(()),
+            Ok(_) => Err("this program is in another network namespace now".into()),
+            Err(error) => Err(format!("/proc/thread-self/ns/net: {error}")),
+        }
+    }
+
+    /// Takes all ports on interface `ifindex`, which has the name of the one that is gone. On an error, the same for
+    /// every queue, all ports are the kernel's.
+    pub(super) fn move_to(&self, ifindex: u32) -> Result<(), String> {
+        let mut table = self.lock();
+        if table.refusal.is_none() && self.ifindex() != ifindex {
+            self.ifindex.store(ifindex, Ordering::Relaxed);
+            table.refusal = self.silence_all(&mut table).err();
+            if table.refusal.is_some() {
+                table.claims.values_mut().for_each(|entry| entry.silencer = None);
+            }
+        }
+        table.refusal.clone().map_or(Ok(()), Err)
+    }
+
+    /// Gives each claim that has a silencer another, on the interface as it is now.
+    fn silence_all(&self, table: &mut Table) -> Result<(), String> {
+        self.is_at_home()?;
+        if let Some(member) = table.members().next() {
+            let port = member.place().port;
+            return Err(format!("port {port} is shared by processes, which must meet anew"));
+        }
+        for (key, entry) in table.claims.iter_mut().filter(|(_, entry)| entry.silencer.is_some()) {
+            let failed = |error: io::Error| format!("port {}: {error}", key.port);
+            // The old one is dropped only then, so that the port is never free.
+            entry.silencer = Some(self.silence(key, Consent::Never, true).map_err(failed)?);
+            if ledger::is_taken(self.ifindex(), key.port).map_err(failed)? {
+                return Err(format!("port {} is in use by another program", key.port));
+            }
+        }
+        Ok(())
+    }
+
+    /// A kernel socket that has the port and keeps silent; the address may be `absent` for now.
+    fn silence(&self, key: &Key, consent: Consent, absent: bool) -> io::Result<OwnedFd> {
+        let first = Binding { reuse: false, consent: consent == Consent::Now, absent };
+        let silencer = match self.listen(key, first) {
             // Connections of a server that ran on the kernel may stand in TIME-WAIT: as any server that
             // starts anew.
             Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) && !key.ephemeral => {
-                self.listen(key, true, now)
+                self.listen(key, Binding { reuse: true, ..first })
             }
             done => done,
         }?;
@@ -299,18 +374,19 @@ impl Claims {
         Ok(silencer)
     }
 
-    fn listen(&self, key: &Key, reuse: bool, consent: bool) -> io::Result<OwnedFd> {
-        let addr = SockAddr::new(key.addr, key.port, self.ifindex);
+    fn listen(&self, key: &Key, how: Binding) -> io::Result<OwnedFd> {
+        let addr = SockAddr::new(key.addr, key.port, self.ifindex());
         let socket = sys::socket(addr.family(), libc::SOCK_STREAM, 0)?;
         let fd = socket.as_raw_fd();
         // The same port on another interface is not ours to take.
-        sys::bind_to_interface(fd, self.ifindex)?;
+        sys::bind_to_interface(fd, self.ifindex())?;
         attach(fd, &filter::ports(&[], &[]))?;
         if addr.family() == libc::AF_INET6 {
             sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &i32::from(!key.dual))?;
         }
-        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &i32::from(reuse))?;
-        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, &i32::from(consent))?;
+        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &i32::from(how.reuse))?;
+        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, &i32::from(how.consent))?;
+        sys::set_option(fd, libc::IPPROTO_IP, libc::IP_FREEBIND, &i32::from(how.absent))?;
         let (raw, len) = addr.raw();
         // SAFETY: `raw` points to a socket address of `len` bytes.
         check(unsafe { libc::bind(fd, raw, len) })?;
@@ -489,7 +565,7 @@ fn attach(fd: RawFd, program: &[libc::sock_filter]) -> io::Result<()> {
 }
 
 /// Tell the kernel how to choose among the queues of `fd`'s group.
-pub(super) fn set_spread(fd: RawFd, spread: &Spread) -> io::Result<()> {
+fn set_spread(fd: RawFd, spread: &Spread) -> io::Result<()> {
     let program = filter::spread(spread);
     sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &program_of(&program))
 }

@@ -22,6 +22,7 @@
 
 mod claims;
 mod filter;
+mod returns;
 mod ring;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -38,9 +39,10 @@ use crate::sys;
 use crate::vnet;
 use crate::watch::Watch;
 use ::ring::{Frame, FramePool};
-use base::{Addr, Duration, FlowKey};
+use base::{Addr, Duration, FlowKey, Instant};
 use claims::Claims;
 use libc::SOL_PACKET;
+use returns::Fresh;
 use ring::Ring;
 use std::cell::Cell;
 use std::io;
@@ -121,8 +123,15 @@ pub struct Packet {
     /// Groups of processes that share a port of ours.
     shared: Vec<Shared>,
     down: bool,
-    /// It was said that the interface is gone.
-    told_gone: bool,
+    /// When the interface was deleted, until one of its name is there again.
+    gone: Option<Instant>,
+    /// It cannot go on.
+    ended: bool,
+    /// How the port was opened, and its part of the interface that is back, for other queues to take.
+    receive: Receive,
+    fresh: Arc<Fresh>,
+    /// It says on standard error what becomes of the interface.
+    tells: bool,
     blocked: bool,
     counts: Counts,
 }
@@ -151,6 +160,7 @@ struct Counts {
     rx_truncated: u64,
     /// Read from the kernel, which forgets them.
     rx_missed: Cell<u64>,
+    returns: u64,
     tx: u64,
     tx_dropped: u64,
     tx_full: u64,
@@ -182,7 +192,7 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
         fit_for_a_wire(config, &events)?;
     }
     let claims = Arc::new(Claims::new(interface.index, queues, config.share).map_err(failed)?);
-    let mut group = None;
+    let (mut group, fresh) = (None, Arc::new(Fresh::default()));
     let ports = (0..queues).map(|queue| {
         let caps = Caps {
             ifindex: Some(interface.index),
@@ -194,7 +204,7 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
             headroom: HEADER,
             ..Caps::plain(&format!("packet:{name}"), interface.mtu, Medium::Ethernet, interface.mac)
         };
-        Packet::new(caps, config.receive, claims.clone(), &mut group).map_err(failed)
+        Packet::new(caps, config.receive, claims.clone(), fresh.clone(), &mut group).map_err(failed)
     });
     ports.collect()
 }
@@ -221,18 +231,18 @@ fn fit_for_a_wire(config: &PacketConfig, news: &[NetEvent]) -> Result<(), OpenEr
 /// A packet socket that is on the port's interface and copies nothing yet, or at once everything if it is one of
 /// `whole` frames.
 fn prepare(
-    socket: &Arc<OwnedFd>,
     ifindex: u32,
     claims: &Claims,
     receive: Receive,
     whole: bool,
-) -> io::Result<Option<Ring>> {
+) -> io::Result<(Arc<OwnedFd>, Option<Ring>)> {
+    let socket = Arc::new(sys::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)?);
     let fd = socket.as_raw_fd();
     if whole {
         Claims::take_all(fd)?;
         sys::hear_everybody(fd, ifindex)?;
     } else {
-        claims.join(Arc::downgrade(socket))?;
+        claims.join(Arc::downgrade(&socket))?;
     }
     let on = 1_i32;
     sys::set_option(fd, SOL_PACKET, libc::PACKET_VNET_HDR, &on)?;
@@ -251,6 +261,12 @@ fn prepare(
             Some(Ring::new(fd)?)
         }
     };
+    bind(fd, ifindex)?;
+    Ok((socket, ring))
+}
+
+/// Puts a packet socket on interface `ifindex` of the network namespace that the socket is of.
+fn bind(fd: RawFd, ifindex: u32) -> io::Result<()> {
     // SAFETY: all zero is a valid sockaddr_ll.
     let mut addr: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     addr.sll_family = libc::AF_PACKET as u16;
@@ -259,7 +275,8 @@ fn prepare(
     let len = size_of::<libc::sockaddr_ll>() as u32;
     // SAFETY: `addr` is a socket address of `len` bytes.
     sys::check(unsafe { libc::bind(fd, (&raw const addr).cast(), len) })?;
-    Ok(ring)
+    // On an interface that is down it leaves an error. Whether the interface is up the monitor tells.
+    sys::take_error(fd).map(drop)
 }
 
 impl Packet {
@@ -268,14 +285,20 @@ impl Packet {
         self.caps.fallback = Some(why);
     }
 
-    fn new(caps: Caps, receive: Receive, claims: Arc<Claims>, group: &mut Option<u16>) -> io::Result<Packet> {
+    fn new(
+        caps: Caps,
+        receive: Receive,
+        claims: Arc<Claims>,
+        fresh: Arc<Fresh>,
+        group: &mut Option<u16>,
+    ) -> io::Result<Packet> {
         let ifindex = caps.ifindex.unwrap_or(0);
-        let socket = Arc::new(sys::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)?);
         let whole = !caps.shares_kernel_addresses;
-        let ring = prepare(&socket, ifindex, &claims, receive, whole)?;
+        let (socket, ring) = prepare(ifindex, &claims, receive, whole)?;
         if caps.queues > 1 {
             join_group(socket.as_raw_fd(), group, &claims)?;
         }
+        let tells = caps.queue == 0;
         let mut watch = Watch::new(ifindex, if whole { Scope::Link } else { Scope::All })?;
         claims.news_fd().into_iter().for_each(|fd| watch.watch_also(fd));
         Ok(Packet {
@@ -291,7 +314,11 @@ impl Packet {
             watch,
             shared: Vec::new(),
             down: false,
-            told_gone: false,
+            gone: None,
+            ended: false,
+            receive,
+            fresh,
+            tells,
             blocked: false,
             counts: Counts::default(),
         })
@@ -301,20 +328,19 @@ impl Packet {
         self.socket.as_raw_fd()
     }
 
-    /// Is the interface only down, or gone? The socket itself never says.
-    fn absence(&mut self) -> IoError {
-        let absence = if self.watch.is_gone() { IoError::Gone } else { IoError::Down };
-        tell_gone(absence, &mut self.told_gone, &self.caps)
+    /// Returns the error of a port whose interface is down, or gone and awaited.
+    fn absence(&self) -> IoError {
+        if self.ended { IoError::Gone } else { IoError::Down }
     }
 
     /// Returns the error that the kernel's refusal means.
     fn failure(&mut self, error: io::Error) -> IoError {
         match error.raw_os_error() {
-            Some(libc::ENETDOWN) => {
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
                 self.down = true;
+                self.note_loss();
                 self.absence()
             }
-            Some(libc::ENXIO | libc::ENODEV) => tell_gone(IoError::Gone, &mut self.told_gone, &self.caps),
             _ => IoError::Os(error),
         }
     }
@@ -510,7 +536,7 @@ fn join_group(fd: RawFd, group: &mut Option<u16>, claims: &Claims) -> io::Result
             libc::getsockopt(fd, SOL_PACKET, libc::PACKET_FANOUT, (&raw mut value).cast(), &raw mut len)
         })?;
         *group = Some(value as u16);
-        claims::set_spread(fd, &claims.spread())?;
+        claims.spread(fd)?;
     }
     Ok(())
 }
@@ -623,6 +649,9 @@ impl PacketIo for Packet {
 
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
         self.watch.net_events(&mut self.caps, &mut self.down, events);
+        if self.watch.take_left() || self.gone.is_some() {
+            self.seek(events);
+        }
         // Even without a group now: what one that was left says must be heard, or it would end every sleep.
         if self.claims.news_fd().is_some() {
             self.tend(events);
@@ -649,6 +678,9 @@ impl PacketIo for Packet {
             ("no_frame", self.pool.refused()),
             ("ports_shared", self.shared.len() as u64),
             ("group_faults", counts.group_faults),
+            ("down", u64::from(self.down)),
+            ("gone_ms", self.gone.map_or(0, |since| sys::monotonic().since(since).as_millis() as u64)),
+            ("returns", counts.returns),
         ];
         all.extend(self.watch.stats());
         all

@@ -9,6 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How long to wait before looking again at an interface that is down.
 const DOWN_RETRY: Duration = Duration::from_millis(100);
+/// Time between two looks at an interface that is down while it has news.
+const DOWN_PAUSE: Duration = Duration::from_millis(1);
 
 /// Result of one [`Engine::pump`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,9 +117,14 @@ impl Engine {
         }
         let until = deadline.map_or(DOWN_RETRY, |d| d.since(self.now).min(DOWN_RETRY));
         self.load.on_sleep(self.now);
-        std::thread::sleep(until);
+        // The port hears that the interface is back. What it says of a wait is what the next turn will find.
+        let woken = self.core.io().wait(Some(until));
+        if !matches!(woken, Ok(Wake::Timeout | Wake::Interrupted)) {
+            // A descriptor of a port that is down may be readable for as long as it is.
+            std::thread::sleep(until.min(DOWN_PAUSE));
+        }
         self.load.on_wake(self.clock.now());
-        Ok(Pumped::Progress)
+        Ok(if matches!(woken, Ok(Wake::Interrupted)) { Pumped::Interrupted } else { Pumped::Progress })
     }
 
     /// A call that waits without sleeping (O_NONBLOCK in a loop) must not starve the stack: turn if the last

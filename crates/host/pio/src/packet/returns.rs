@@ -1,0 +1,167 @@
+//! The return of an interface that was deleted (its card pulled out, its driver unbound, moved to another network
+//! namespace): to the kernel another interface, to a server the old one, if it has the name.
+//!
+//! ```text
+//!   deleted ........ the kernel takes the socket off the interface; rx and tx say that the link is down
+//!   of that name ... ports are claimed there first, so that the kernel answers no peer of ours; then the socket
+//!                    goes there, and the monitor tells the difference: MTU, addresses, routes, neighbours
+//! ```
+//! The socket of a single queue is bound anew and keeps everything else, so no right is needed for it. The kernel binds
+//! no socket of a fanout group anew: the first queue that hears of the return makes the sockets of all, in their order,
+//! which is that of the rule that chooses among them.
+
+#[cfg(test)]
+mod tests;
+
+use super::claims::Claims;
+use super::ring::Ring;
+use super::{Packet, Receive, bind, join_group, prepare};
+use crate::port::NetEvent;
+use crate::sys;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A queue's socket and ring.
+type Queue = (Arc<OwnedFd>, Option<Ring>);
+
+/// Sockets on an interface that is back, until their queues take them.
+#[derive(Default)]
+pub(super) struct Fresh(Mutex<Made>);
+
+#[derive(Default)]
+struct Made {
+    ifindex: u32,
+    queues: Vec<Option<Queue>>,
+}
+
+impl Fresh {
+    /// Takes the socket of `queue` on interface `ifindex`; makes those of all queues if there is none.
+    fn take(
+        &self,
+        queue: u16,
+        queues: u16,
+        ifindex: u32,
+        claims: &Claims,
+        receive: Receive,
+    ) -> io::Result<Queue> {
+        // A panic elsewhere leaves whole sockets behind.
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.ifindex == ifindex
+            && let Some(own) = made.queues.get_mut(usize::from(queue)).and_then(Option::take)
+        {
+            return Ok(own);
+        }
+        let mut group = None;
+        claims.forget_sockets();
+        let all = (0..queues).map(|_| {
+            let (socket, ring) = prepare(ifindex, claims, receive, false)?;
+            join_group(socket.as_raw_fd(), &mut group, claims)?;
+            Ok(Some((socket, ring)))
+        });
+        *made = Made { ifindex, queues: all.collect::<io::Result<_>>()? };
+        let own = made.queues.get_mut(usize::from(queue)).and_then(Option::take);
+        own.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+/// Why an interface that is back cannot be gone on with.
+enum Refusal {
+    /// It was deleted again meanwhile: the next news tell.
+    Vanished,
+    /// For the reason said.
+    Final(String),
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Refusal {
+        match error.raw_os_error() {
+            Some(libc::ENODEV | libc::ENXIO) => Refusal::Vanished,
+            Some(libc::EPERM | libc::EACCES) => {
+                Refusal::Final(format!("a packet socket for each queue takes CAP_NET_RAW: {error}"))
+            }
+            _ => Refusal::Final(error.to_string()),
+        }
+    }
+}
+
+impl Packet {
+    /// Leaves it to another port to say what becomes of the interface.
+    pub(crate) fn keep_silent(&mut self) {
+        self.tells = false;
+    }
+
+    /// Notes the deletion of the interface if the socket is on none.
+    #[cold]
+    pub(super) fn note_loss(&mut self) {
+        if self.gone.is_none() && sys::is_on_no_interface(self.fd()) {
+            self.lose();
+        }
+    }
+
+    fn lose(&mut self) {
+        self.down = true;
+        self.gone = Some(sys::monotonic());
+        // It would end every sleep. What it says is known.
+        let _ = sys::take_error(self.fd());
+        self.say(
+            "the interface is gone (deleted, moved to another network namespace, or its card was pulled out); \
+             connections over it wait for one of its name",
+        );
+    }
+
+    fn say(&self, what: &str) {
+        if self.tells {
+            eprintln!("millstream: {}: {what}", self.caps.name);
+        }
+    }
+
+    /// The interface was deleted: goes on with one of its name, once there is one.
+    #[cold]
+    pub(super) fn seek(&mut self, events: &mut Vec<NetEvent>) {
+        if self.ended {
+            return;
+        }
+        if self.gone.is_none() {
+            self.lose();
+        }
+        let Some(ifindex) = self.watch.home() else { return };
+        match self.go_on(ifindex) {
+            Ok(()) => {
+                self.watch.follow(ifindex);
+                self.caps.ifindex = Some(ifindex);
+                self.gone = None;
+                self.counts.returns += 1;
+                self.say("the interface is back; connections go on");
+                self.watch.net_events(&mut self.caps, &mut self.down, events);
+            }
+            Err(Refusal::Vanished) => {}
+            Err(Refusal::Final(why)) => {
+                self.ended = true;
+                self.say(&format!(
+                    "the interface is back, but cannot be used ({why}); connections over it end, and its ports are \
+                     the kernel's. Start the program again"
+                ));
+            }
+        }
+    }
+
+    /// Takes the ports and receives on interface `ifindex`.
+    fn go_on(&mut self, ifindex: u32) -> Result<(), Refusal> {
+        if !self.whole {
+            self.claims.move_to(ifindex).map_err(Refusal::Final)?;
+        }
+        if self.caps.queues > 1 {
+            self.claims.is_at_home().map_err(Refusal::Final)?;
+            let (queue, queues) = (self.caps.queue, self.caps.queues);
+            let taken = self.fresh.take(queue, queues, ifindex, &self.claims, self.receive);
+            (self.socket, self.ring) = taken?;
+        } else {
+            bind(self.fd(), ifindex)?;
+            if self.whole {
+                sys::hear_everybody(self.fd(), ifindex)?;
+            }
+        }
+        Ok(())
+    }
+}
