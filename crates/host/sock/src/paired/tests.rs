@@ -394,7 +394,7 @@ fn model(seed: u64, steps: u32) {
             _ if world.pairs.is_empty() => {}
             4..30 => world.write(which, end),
             // Every third connection has slow readers, whose rings stay full.
-            30..60 if which % 3 != 0 || world.rng.chance(0.02) => world.read(which, end),
+            30..60 if !which.is_multiple_of(3) || world.rng.chance(0.02) => world.read(which, end),
             60 => world.finish(which, end),
             61 if world.rng.chance(0.3) => world.close(which, end),
             62..80 => world.collect(end),
