@@ -21,6 +21,8 @@ const FAMILY: &str = "beside-linux-";
 const MARGIN: f64 = 0.05;
 /// How many more of its segments may come to nothing, besides that part.
 const MARGIN_SEGMENTS: f64 = 1.0;
+/// Pairs for each asked for, where chance decides what comes twice.
+const PAIRS_BY_CHANCE: u32 = 4;
 /// The receiver's port.
 const PORT: &str = "5001";
 /// Longest that a transfer may take, seconds.
@@ -75,6 +77,13 @@ impl Row {
 
     fn is_sequence(&self) -> bool {
         self.task.spec.flows.iter().any(|flow| flow.stagger > 0.0)
+    }
+
+    /// Pairs to run. Where packets change places by chance three pairs tell little: a few segments more or less come
+    /// twice from run to run.
+    fn pairs(&self, rounds: u32) -> u32 {
+        let by_chance = self.task.spec.path.as_ref().is_some_and(|path| path.reorder > 0.0);
+        if by_chance { rounds * PAIRS_BY_CHANCE } else { rounds }
     }
 }
 
@@ -239,7 +248,7 @@ fn table(chosen: &Chosen, rows: &[Row], tools: &Tools) -> Result<(), String> {
     let mut behind = Vec::new();
     for row in rows {
         let (mut virtual_, mut kernel, mut ours) = (Vec::new(), Vec::new(), Vec::new());
-        for round in 0..chosen.rounds {
+        for round in 0..row.pairs(chosen.rounds) {
             let seed = u64::from(round) + 1;
             virtual_.push(virtually(row, seed)?);
             if chosen.stop.load(Ordering::Relaxed) {
@@ -283,6 +292,10 @@ mod tests {
         let rows = rows(&[]).expect("rows");
         let names: BTreeSet<&str> = rows.iter().map(|row| row.experiment.name.as_str()).collect();
         assert_eq!(names.len(), 9, "{names:?}");
+        for row in &rows {
+            let pairs = if row.name().starts_with("reordering") { 12 } else { 3 };
+            assert_eq!(row.pairs(3), pairs, "{}", row.name());
+        }
         assert!(rows.iter().any(|row| row.name() == "super-segments octets=100000 rtt_ms=25"));
         assert_eq!(rows.iter().filter(|row| row.figure == Figure::FirstAgain).count(), 1);
         assert!(super::rows(&["nothing".into()]).is_err_and(|said| said.contains("black-hole")));
