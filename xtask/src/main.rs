@@ -7,6 +7,7 @@ mod ci;
 mod deny;
 mod lab;
 mod metadata;
+mod outcome;
 mod pgo;
 mod python;
 mod rfc;
@@ -19,14 +20,14 @@ mod wasm;
 
 use std::process::ExitCode;
 
-/// Result of every task: an error is printed to the person who ran it, in full sentences.
-type Outcome = Result<(), String>;
+use outcome::Outcome;
 
 const HELP: &str = "\
 cargo xtask COMMAND
 
   ci [STEP...]         everything that must hold before a change lands, or the named steps
   tidy                 sizes, left-overs, forbidden unsafe, who may import whom
+  circles [CRATE]      the files of a crate that lead to each other by what they import
   headers              write headers and manual pages of the library for C programs from its functions
   wasm                 prove that core/* imports nothing: no I/O, no clock, no operating system
   deny                 licences, sources and known vulnerabilities of dependencies
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         "cards" => cards::cards(rest),
         "suites" => suites::suites(rest),
         "tidy" => tidy::tidy(),
+        "circles" => tidy::circles(rest.first().map(String::as_str)),
         "headers" => headers(),
         "wasm" => wasm::prove(),
         "deny" => deny::deny(),

@@ -1,9 +1,12 @@
 //! House rules that a compiler does not check: how long files are, what was left over, which words prose uses,
 //! where unsafe may live and which crate may import which.
 
+mod circles;
 mod files;
 mod imports;
 mod words;
+
+pub(crate) use circles::show as circles;
 
 use std::fs;
 
@@ -23,6 +26,7 @@ pub(crate) fn tidy() -> Outcome {
     complaints.extend(words::stale(&paths));
     let packages = metadata::workspace()?;
     complaints.extend(imports::complaints(&packages));
+    complaints.extend(circles::complaints(&packages)?);
     complaints.extend(unsafe_complaints(&packages)?);
     if complaints.is_empty() {
         println!("{} files and {} packages are tidy", paths.len(), packages.len());

@@ -50,7 +50,8 @@ const CORE: &[&str] = &["base", "wire", "cc", "offload", "tcp"];
 /// The tool itself stands outside the house.
 const OUTSIDE: &str = "xtask";
 
-fn room(package: &str) -> &str {
+/// Name of a package in the table.
+pub(super) fn room(package: &str) -> &str {
     package.strip_prefix("millstream-").unwrap_or(package)
 }
 

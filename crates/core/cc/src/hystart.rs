@@ -2,11 +2,10 @@
 //! few rounds of slower growth tell a queue from a passing delay.
 
 use crate::controller::AckSample;
-use crate::hystart_limits::HyStartLimits;
+use crate::hystart_limits::{HyStartLimits, TICK_US};
 use crate::round::Round;
+use crate::tunable::Field;
 
-/// Round-trip times are kept in ticks of 64 microseconds: a sixteenth of the least increase that counts as a rule.
-pub(crate) const TICK_US: u128 = 64;
 /// No sample yet.
 const UNKNOWN: u16 = u16::MAX;
 /// MIN_RTT_DIVISOR.
@@ -199,6 +198,16 @@ impl HyStart {
 
 fn ticks(time: base::Duration) -> u16 {
     (time.as_micros() / TICK_US).min(u128::from(UNKNOWN / 2)) as u16
+}
+
+/// By the number of its [`Rule`].
+impl Field for HyStart {
+    fn number(&self) -> i64 {
+        self.rule() as i64
+    }
+    fn set(&mut self, number: i64) {
+        *self = HyStart::new([Rule::Off, Rule::Plus, Rule::Classic][number as usize]);
+    }
 }
 
 #[cfg(test)]

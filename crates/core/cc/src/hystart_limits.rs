@@ -1,9 +1,10 @@
 //! The numbers of HyStart++, as FreeBSD names and bounds them: of a stack, not of a policy or connection, so they are
 //! lent with each acknowledgment and a change counts at once.
 
-use crate::hystart::TICK_US;
 use crate::tunable::{Tunable, TunableError, tunables};
 
+/// Round-trip times are kept in ticks of 64 microseconds: a sixteenth of the least increase that counts as a rule.
+pub(crate) const TICK_US: u128 = 64;
 /// Most that a threshold can be, microseconds: a second.
 const US_MOST: u32 = 1_000_000;
 /// Least: a tick of the clock that round-trip times are kept in.

@@ -1,7 +1,5 @@
 //! Tunables of a policy: one row gives the range, the sentence that explains it, the reader and the writer.
 
-use crate::hystart::{HyStart, Rule};
-
 /// A row of a policy's table of tunables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunable {
@@ -68,16 +66,6 @@ macro_rules! integer {
     )+};
 }
 integer!(u8, u16, u32);
-
-/// By the number of its [`Rule`].
-impl Field for HyStart {
-    fn number(&self) -> i64 {
-        self.rule() as i64
-    }
-    fn set(&mut self, number: i64) {
-        *self = HyStart::new([Rule::Off, Rule::Plus, Rule::Classic][number as usize]);
-    }
-}
 
 /// The three methods that a table of tunables makes: `tunables`, `tunable` and `set_tunable`. A row is a name, the
 /// field it sets, its range, what it does, and a method to call afterwards, if any.

@@ -1,6 +1,6 @@
 //! How many look at each point: numbers that are written from outside of the program, but for its tests.
 
-use crate::Id;
+use crate::points::Id;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,8 +1,8 @@
 //! Records that go into a ring together: a core gathers them in its own cache, as they will lie in the ring, and hands
 //! them over with one copy when it has done all there is to do for now.
 
-use super::ring::HEAD;
-
+/// Bytes of a record's length.
+pub(super) const HEAD: usize = 4;
 /// Records that are gathered at most.
 const RECORDS: usize = 64;
 

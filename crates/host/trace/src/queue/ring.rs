@@ -8,15 +8,14 @@
 //! out is marked as a hole, which the reader skips. Records and their lengths start at multiples of four bytes, so
 //! that there is always room for the mark.
 
-use crate::queue::{Batch, Config, Policy, Refused};
+use super::batch::{Batch, HEAD};
+use super::config::{Config, Policy, Refused};
 use base::Duration;
 use ring::Ringer;
 use ring::bytes::{ByteConsumer, ByteProducer, bytes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Bytes of a record's length.
-pub(super) const HEAD: usize = 4;
 /// In place of a length: nothing more before the end of the memory.
 const HOLE: u32 = u32::MAX;
 /// How long a producer that blocks sleeps before it looks again.
