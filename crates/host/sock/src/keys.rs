@@ -5,7 +5,7 @@ use crate::net::{TcpListener, TcpStream};
 use crate::object::Kind;
 use crate::sockets::Fd;
 use crate::transport::Transport;
-use crate::{Errno, Stack};
+use crate::{Errno, Stack, c};
 use base::{Addr, Endpoint};
 use std::io;
 use std::net::SocketAddr;
@@ -14,20 +14,6 @@ use tcp::auth::{
     AoCounts, AoReport, AoSettings, Choice, KeyChange, KeyError, Keyring, MAC_LEN, MasterKey, Md5Key, Peers,
     Secret,
 };
-
-/// Names of options from libc, and those of Linux's headers that it lacks.
-pub(crate) mod c {
-    pub(crate) use libc::*;
-    pub(crate) const IPV6_RECVORIGDSTADDR: i32 = 74;
-    pub(crate) const TCP_AO_ADD_KEY: i32 = 38;
-    pub(crate) const TCP_AO_DEL_KEY: i32 = 39;
-    pub(crate) const TCP_AO_INFO: i32 = 40;
-    pub(crate) const TCP_AO_GET_KEYS: i32 = 41;
-    pub(crate) const TCP_RTO_MIN_US: i32 = 45;
-    pub(crate) const TCP_DELACK_MAX_US: i32 = 46;
-    /// FreeBSD's; Linux has nothing of that number.
-    pub(crate) const TCP_CCALGOOPT: i32 = 65;
-}
 
 const KEY: usize = 80;
 const NAME: usize = 64;

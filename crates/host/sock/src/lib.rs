@@ -5,6 +5,7 @@
 pub mod address;
 mod backstop;
 pub mod boundary;
+mod c;
 mod card;
 mod clock;
 pub mod cmsg;

@@ -3,8 +3,8 @@
 
 mod values;
 
+use crate::c;
 use crate::engine::{Engine, sof};
-use crate::keys::c;
 use crate::object::{Discover, Extras, FastOpen, Kind};
 use crate::sockets::{Family, Fd};
 use crate::transport::Transport;

@@ -16,7 +16,7 @@ mod packet;
 pub use aqm::{Aqm, CoDel, Red};
 pub use config::{PipeConfig, Queue};
 pub use dual::DualPi2;
-pub use log::{LogRow, PacketName, PipeEvent};
+pub use log::{DropReason, LogRow, PacketName, PipeEvent};
 pub use loss::GilbertElliott;
 pub use named::{Among, Named};
 
@@ -24,21 +24,11 @@ use crate::medium::{Packet, packet_of};
 use aqm::Verdict;
 use base::{Duration, Instant, Rng};
 use dual::{Dual, Fate};
+use loss::chance;
 use named::Numbering;
 use packet::{flip_a_bit, is_neighbour_talk, mark};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-
-base::names! {
-    /// Why a pipe dropped a packet.
-    pub enum DropReason {
-        Down: "down", "The pipe is down.",
-        Listed: "pls", "Its position was named.",
-        Lost: "plr", "Chance, or its turn.",
-        Managed: "aqm", "Queue management.",
-        Full: "full", "No room in the queue.",
-    }
-}
 
 base::counters! {
     /// Counters of a pipe. Arrived + duplicated = delivered + down + listed + lost + managed
@@ -479,11 +469,6 @@ impl Pipe {
         self.counters.delivered_octets += left.packet.len() as u64;
         Some(left.packet)
     }
-}
-
-/// Draws nothing for a chance of zero: an ill that is off costs nothing and moves no other choice.
-fn chance(rng: &mut Rng, p: f64) -> bool {
-    p > 0.0 && rng.chance(p)
 }
 
 fn up_to(rng: &mut Rng, most: Duration) -> Duration {

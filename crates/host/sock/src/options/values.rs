@@ -1,7 +1,7 @@
 //! Values of options, in Linux's layouts.
 
 use crate::Errno;
-use crate::keys::c;
+use crate::c;
 use base::{Duration, Rate};
 
 /// An `int` at a level of options; those of IP may be a single byte, as on Linux.

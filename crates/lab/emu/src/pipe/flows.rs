@@ -1,6 +1,6 @@
 //! Packets counted flow by flow, for losses that hit certain packets of each.
 
-use super::PacketName;
+use super::log::PacketName;
 use base::Addr;
 use std::collections::HashMap;
 

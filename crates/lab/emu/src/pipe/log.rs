@@ -1,9 +1,19 @@
 //! The forensic log: one row for each packet that enters, leaves or is dropped, in the order of time for each pipe.
 
-use super::DropReason;
 use base::{Addr, Instant};
 use std::fmt;
 use wire::packet::{Content, parse_frame};
+
+base::names! {
+    /// Why a pipe dropped a packet.
+    pub enum DropReason {
+        Down: "down", "The pipe is down.",
+        Listed: "pls", "Its position was named.",
+        Lost: "plr", "Chance, or its turn.",
+        Managed: "aqm", "Queue management.",
+        Full: "full", "No room in the queue.",
+    }
+}
 
 /// Event of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

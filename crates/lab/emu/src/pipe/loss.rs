@@ -45,9 +45,14 @@ impl GilbertElliott {
     /// Is this packet lost? `bad` is the path's state.
     pub(crate) fn loses(&self, bad: &mut bool, rng: &mut Rng) -> bool {
         let turns = if *bad { self.to_good } else { self.to_bad };
-        *bad ^= super::chance(rng, turns);
-        super::chance(rng, if *bad { self.loss_bad } else { self.loss_good })
+        *bad ^= chance(rng, turns);
+        chance(rng, if *bad { self.loss_bad } else { self.loss_good })
     }
+}
+
+/// Draws nothing for a chance of zero: an ill that is off costs nothing and moves no other choice.
+pub(super) fn chance(rng: &mut Rng, p: f64) -> bool {
+    p > 0.0 && rng.chance(p)
 }
 
 #[cfg(test)]
