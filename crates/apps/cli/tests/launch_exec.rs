@@ -326,6 +326,56 @@ fn a_connection_stays_with_the_parent_of_a_program_that_does_not_use_it() {
     assert_eq!(said.as_deref(), Ok("child\n"));
 }
 
+/// A child that has not used its connection forks another, and both have the connection.
+const GRANDCHILD: &str = "
+import os, socket, sys
+way = sys.argv[1]
+parent, lives = os.pipe()
+l = socket.create_server(('', int(sys.argv[2])))
+c, a = l.accept()
+if os.fork() == 0:
+    l.close()
+    os.close(lives)
+    (gone_on, go_on), (done, is_done) = os.pipe(), os.pipe()
+    if os.fork() == 0:
+        known = c.getpeername() == a and c.getsockname()[1] == int(sys.argv[2])
+        if way == 'child first':
+            os.read(gone_on, 1)
+        if way != 'neither':
+            c.sendall(b'grandchild %d ' % known)
+        c.close()
+        os.write(is_done, b'x')
+        os._exit(0)
+    if way == 'child first':
+        c.sendall(c.recv(100))
+        os.write(go_on, b'x')
+    os.read(done, 1)
+    if way == 'grandchild first':
+        c.sendall(c.recv(100))
+    if way != 'neither':
+        c.sendall(b'child')
+    c.close()
+    os.read(parent, 1)
+    os._exit(0)
+c.close()
+os.wait()
+";
+
+#[test]
+fn a_child_and_its_child_have_one_connection_as_on_linux() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let ways = [
+        ("child first", "8232", "hello\ngrandchild 1 child"),
+        ("grandchild first", "8233", "grandchild 1 hello\nchild"),
+        // Both live on, and the end comes when the last of them has closed it.
+        ("neither", "8234", ""),
+    ];
+    for (way, port, wanted) in ways {
+        let _server = launch(&bed, &["python3", "-u", "-c", GRANDCHILD, way, port]);
+        assert_eq!(ask(&bed, port).0, wanted, "{way}");
+    }
+}
+
 /// Greets on the descriptor that its argument names, without a library.
 const GREETS: &str = "
 #include <stdlib.h>

@@ -59,10 +59,14 @@ extern "C" fn before() {
     share_listeners();
     let inside = is_inside();
     if !inside {
-        crate::boundary::inside(relay::settle_for_fork);
+        crate::boundary::inside(|| {
+            relay::settle_for_fork();
+            relay::name_for_fork(&streams());
+        });
     }
     let locks = Locks::take(!inside);
-    let heirs = stack::opened().filter(|_| !inside).and_then(|_| relay::Heirs::of(&streams()));
+    let own = || stack::opened().and_then(|_| relay::Heirs::of(&streams()));
+    let heirs = if inside { None } else { own().or_else(relay::Heirs::of_inherited) };
     // A thread that ends while it forks keeps nothing.
     let _ = HELD.try_with(|held| held.replace(Some(Prepared { locks, heirs, inside })));
 }

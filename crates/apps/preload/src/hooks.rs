@@ -7,7 +7,7 @@
 
 use crate::boundary::{Failure, Outcome, Refused, door, is_inside};
 use crate::description::Kind;
-use crate::table::{self, Place};
+use crate::table::{self, Held, Place};
 use crate::{
     data, descriptors, epoll, exec, moves, names, options, poll, privileges, relay, rights, signals, sockets,
     spawn, streams, threads,
@@ -33,8 +33,12 @@ pub struct Row {
 }
 
 /// Does a call of this name use a connection, not only its number?
-fn uses(name: &str) -> bool {
-    !matches!(name, "close" | "dup" | "fcntl" | "fcntl64")
+fn uses(name: &str, held: &Held) -> bool {
+    match name {
+        "close" | "dup" | "fcntl" | "fcntl64" => false,
+        "getsockname" | "getpeername" => held.more().names.is_none(),
+        _ => true,
+    }
 }
 
 /// The C library's function of this name; NULL if it has none.
@@ -101,7 +105,7 @@ macro_rules! on_descriptors {
                     // SAFETY: the caller's arguments, handed on.
                     Place::Kernel | Place::Hidden => Ok(unsafe { real::$name($fd $(, $arg)*) }),
                     Place::Ours(held) => {
-                        if held.kind() == Kind::Inherited && uses(stringify!($name)) {
+                        if held.kind() == Kind::Inherited && uses(stringify!($name), &held) {
                             relay::settle(&held)?;
                         }
                         // SAFETY: the caller's arguments, handed on.

@@ -37,6 +37,8 @@ enum Wish {
     SetOption = 3,
     /// To hear of one.
     GetOption = 4,
+    /// A channel for a child of its own, about the connections that it may still ask for itself.
+    Share = 5,
 }
 
 /// Bytes of a request (which, and of what), and of the names that answer it: our end and the peer's.
@@ -51,6 +53,18 @@ pub(crate) struct Heirs {
 }
 
 impl Heirs {
+    /// A channel for a child of this process, to the one that has the connections which this one has inherited and not
+    /// used; `None` if there are none.
+    pub(crate) fn of_inherited() -> Option<Heirs> {
+        let unused = |held: &Held| held.kind() == Kind::Inherited && held.more().relayed.is_none();
+        let held = table::all().0.into_iter().filter_map(table::ours).find(unused)?;
+        let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
+        // That process may be gone, and the connections with it.
+        send(channel(), &mut wish(Wish::Share, &held), parents);
+        close(parents);
+        Some(Heirs { parents: NONE, childs, streams: Vec::new() })
+    }
+
     /// A channel for a program that is spawned: about connections that it has already, and those of `streams`, which it
     /// takes when it uses them.
     pub(crate) fn of_spawned(streams: Vec<Held>) -> Option<Heirs> {
@@ -81,8 +95,10 @@ pub(crate) fn pair(kind: c_int) -> Option<[c_int; 2]> {
 }
 
 fn close(fd: c_int) {
-    // SAFETY: a descriptor of ours.
-    unsafe { real::close(fd) };
+    if fd != NONE {
+        // SAFETY: a descriptor of ours.
+        unsafe { real::close(fd) };
+    }
 }
 
 // --- the child -------------------------------------------------------------------------------------------------------
@@ -92,7 +108,8 @@ pub(crate) fn inherit(heirs: Option<Heirs>) {
     let Some(heirs) = heirs else { return };
     close(heirs.parents);
     let before = CHANNEL.swap(threads::hidden(heirs.childs), Ordering::AcqRel);
-    if before != NONE {
+    let asks_there = |held: Held| held.more().relayed.is_some_and(|relayed| relayed.channel == before);
+    if before != NONE && !table::all().0.into_iter().filter_map(table::ours).any(asks_there) {
         table::remove_hidden(before);
         close(before);
     }
@@ -192,6 +209,15 @@ pub(crate) fn settle_for_fork() {
             // Both find the connection gone.
             let _ = settle(&held);
         }
+    }
+}
+
+/// Writes down the names of connections before a fork: a child that asks for them does not use the connection.
+pub(crate) fn name_for_fork(streams: &[Held]) {
+    let Some(stack) = stack::opened() else { return };
+    for held in streams {
+        let names = stack.hosted.peer_addr(held.below()).is_ok().then(|| names_of(stack, held));
+        held.more().names = names;
     }
 }
 
@@ -332,6 +358,9 @@ fn new() -> MutexGuard<'static, New> {
 pub(crate) fn serve(heirs: Heirs) {
     inside(|| {
         close(heirs.childs);
+        if heirs.parents == NONE {
+            return;
+        }
         let child = Child { channel: threads::hidden(heirs.parents), streams: heirs.streams };
         let mut all = new();
         all.children.push(child);
@@ -392,7 +421,8 @@ fn run() {
     let kernels = threads::hidden(unsafe { real::epoll_create1(libc::EPOLL_CLOEXEC) });
     let relay = stack.hosted.epoll_create().map_err(Refused::from).and_then(|below| {
         let bell = new().bell;
-        let relay = Relay { stack, kernels, below, children: Vec::new(), pumps: Vec::new() };
+        let (children, pumps) = (Vec::new(), Vec::new());
+        let relay = Relay { stack, kernels, below, children, pumps, given: Vec::new() };
         relay.watch(bell, libc::EPOLLIN, BELL).map(|()| relay)
     });
     match relay {
@@ -410,6 +440,15 @@ struct Relay {
     below: Fd,
     children: Vec<Option<Child>>,
     pumps: Vec<Option<Pump>>,
+    given: Vec<Given>,
+}
+
+/// The child's end of a connection that another child may still ask for: both get the same one, as a fork's parent and
+/// child have the same connection.
+struct Given {
+    handle: usize,
+    names: [u8; 2 * NAME],
+    childs: c_int,
 }
 
 /// Puts it where there is a place; which.
@@ -493,15 +532,7 @@ impl Relay {
             unsafe { real::read(all.bell, (&raw mut rings).cast::<c_void>(), 8) };
             (std::mem::take(&mut all.children), std::mem::take(&mut all.pumps))
         };
-        for child in children {
-            let channel = child.channel;
-            let at = place(&mut self.children, child);
-            if let Err(Refused(errno)) = self.watch(channel, libc::EPOLLIN, CHANNELS + at as u64) {
-                say(&format!("connections of a child are lost: error {errno}"));
-                self.children[at] = None;
-                self.unwatch(channel);
-            }
-        }
+        children.into_iter().for_each(|child| self.attend(child));
         pumps.into_iter().for_each(|pump| self.begin(pump, room));
         let asked = ASKED.load(Ordering::Acquire);
         if asked != MOVED.load(Ordering::Acquire) {
@@ -516,19 +547,73 @@ impl Relay {
         }
     }
 
-    /// Answers what a child has asked.
-    fn answer(&mut self, at: usize, room: &mut [u8]) {
-        let Some(child) = self.children.get_mut(at).and_then(Option::as_mut) else { return };
-        let (mut pumps, mut questions, channel) = (Vec::new(), Vec::new(), child.channel);
-        if !child.answer(self.stack, &mut pumps, &mut questions) {
+    /// Listens to one more child.
+    fn attend(&mut self, child: Child) {
+        let channel = child.channel;
+        let at = place(&mut self.children, child);
+        if let Err(Refused(errno)) = self.watch(channel, libc::EPOLLIN, CHANNELS + at as u64) {
+            say(&format!("connections of a child are lost: error {errno}"));
             self.children[at] = None;
             self.unwatch(channel);
         }
-        pumps.into_iter().for_each(|pump| self.begin(pump, room));
-        for question in questions {
-            let about = self.pumps.iter().flatten().find(|pump| pump.handle() == question.handle);
-            question.answer(self.stack, about.map(Pump::below));
+    }
+
+    /// Answers what a child has asked.
+    fn answer(&mut self, at: usize, room: &mut [u8]) {
+        while let Some(child) = self.children.get_mut(at).and_then(Option::as_mut) {
+            let channel = child.channel;
+            match child.hear() {
+                Heard::Nothing => return,
+                Heard::Released => {}
+                Heard::Gone => {
+                    self.children[at] = None;
+                    self.unwatch(channel);
+                }
+                Heard::Take(held) => self.give(channel, held, room),
+                Heard::Share(channel) => {
+                    let streams = child.streams.clone();
+                    self.attend(Child { channel: threads::hidden(channel), streams });
+                }
+                Heard::Question(question) => {
+                    let about = self.pumps.iter().flatten().find(|pump| pump.handle() == question.handle);
+                    question.answer(self.stack, about.map(Pump::below));
+                }
+            }
+            self.forget_given();
         }
+    }
+
+    /// Closes the ends that no child can ask for any more.
+    fn forget_given(&mut self) {
+        let children = &self.children;
+        self.given.retain(|given| {
+            let wanted = children.iter().flatten().any(|child| child.may_take(given.handle));
+            if !wanted {
+                table::remove_hidden(given.childs);
+                close(given.childs);
+            }
+            wanted
+        });
+    }
+
+    /// Gives a child one end of a pair, and relays the other; or the end that another child has got.
+    fn give(&mut self, channel: c_int, held: Option<Held>, room: &mut [u8]) {
+        let Some(held) = held else { return refuse(channel) };
+        let handle = held.name();
+        if let Some(given) = self.given.iter_mut().find(|given| given.handle == handle) {
+            // A child that is gone by now has no use for it.
+            send(channel, &mut given.names, given.childs);
+            return;
+        }
+        let Some([mine, childs]) = pair(libc::SOCK_STREAM) else { return refuse(channel) };
+        let names = raw_names(self.stack, &held);
+        if !send(channel, &mut names.clone(), childs) {
+            close(childs);
+            close(mine);
+            return;
+        }
+        self.given.push(Given { handle, names, childs: threads::hidden(childs) });
+        self.begin(Pump::new(held, threads::hidden(mine)), room);
     }
 
     /// Relays one more connection.
@@ -566,49 +651,62 @@ impl Relay {
     }
 }
 
+/// Message of a child.
+enum Heard {
+    /// None now.
+    Nothing,
+    /// The child is gone, or says what it cannot.
+    Gone,
+    /// It has let go of a connection.
+    Released,
+    /// It wants a connection; none is left of that name.
+    Take(Option<Held>),
+    /// A child of its own has the other end of this.
+    Share(c_int),
+    Question(Question),
+}
+
 impl Child {
-    /// Answers what the child has asked; false when it is gone.
-    fn answer(&mut self, stack: &Stack, pumps: &mut Vec<Pump>, questions: &mut Vec<Question>) -> bool {
+    /// Receives what the child says next.
+    fn hear(&mut self) -> Heard {
         let mut octets = Vec::new();
-        loop {
-            match hear_child(self.channel, &mut octets) {
-                None => return false,
-                Some(None) => return true,
-                Some(Some(NONE)) => {}
-                Some(Some(reply)) => match Question::read(&octets, reply) {
-                    Some(question) => {
-                        questions.push(question);
-                        continue;
-                    }
-                    None => close(reply),
-                },
-            }
-            if octets.len() != WISH {
-                return false;
-            }
-            let word = |at: usize| u64::from_ne_bytes(octets[at..at + 8].try_into().unwrap_or_default());
-            let which = self.streams.iter().position(|held| held.name() as u64 == word(8));
-            let Some(held) = which.map(|which| self.streams.swap_remove(which)) else { continue };
-            if word(0) == Wish::Take as u64
-                && let Some(pump) = self.give(stack, held)
-            {
-                pumps.push(pump);
-            }
+        let with = match hear_child(self.channel, &mut octets) {
+            None => return Heard::Gone,
+            Some(None) => return Heard::Nothing,
+            Some(Some(with)) => with,
+        };
+        if with != NONE
+            && let Some(question) = Question::read(&octets, with)
+        {
+            return Heard::Question(question);
+        }
+        let word = |at: usize| u64::from_ne_bytes(octets[at..at + 8].try_into().unwrap_or_default());
+        let (wish, handle) = if octets.len() == WISH { (word(0), word(8)) } else { (0, 0) };
+        if wish == Wish::Share as u64 && with != NONE {
+            return Heard::Share(with);
+        }
+        close(with);
+        let which = self.streams.iter().position(|held| held.name() as u64 == handle);
+        let held = which.map(|which| self.streams.swap_remove(which));
+        match wish {
+            wish if wish == Wish::Take as u64 => Heard::Take(held),
+            wish if wish == Wish::Release as u64 => Heard::Released,
+            _ => Heard::Gone,
         }
     }
 
-    /// Gives the child one end of a pair; the pump for the other.
-    fn give(&self, stack: &Stack, held: Held) -> Option<Pump> {
-        let [mine, childs] = pair(libc::SOCK_STREAM)?;
-        let mut names = raw_names(stack, &held);
-        let given = send(self.channel, &mut names, childs);
-        close(childs);
-        if !given {
-            close(mine);
-            return None;
-        }
-        Some(Pump::new(held, threads::hidden(mine)))
+    /// Whether it may ask for this connection.
+    fn may_take(&self, handle: usize) -> bool {
+        self.streams.iter().any(|held| held.name() == handle)
     }
+}
+
+/// Tells a child that waits for a connection that there is none for it: an answer without names.
+fn refuse(channel: c_int) {
+    let none = [0_u8];
+    // A child that is gone waits no more.
+    // SAFETY: a byte of this frame's.
+    unsafe { real::send(channel, none.as_ptr().cast::<c_void>(), none.len(), libc::MSG_NOSIGNAL) };
 }
 
 /// Both ends of a connection, one after the other, as a child is told them.

@@ -351,6 +351,9 @@ f.write(b\"reserve\\r\\n\"); f.flush(); n = int(f.readline().split()[2]); open(\
         server "exec ncat -lk --recv-only -p 7 >kept"
         client "for i in 1 2 3; do ncat --send-only $S 7 <file
                 until [ $(wc -c <kept) -ge $((3000000 * i)) ]; do sleep 0.05; done; done; cp kept got"
+    ncat_that_runs_a_command Server on 7 needs "ncat"
+        server "exec ncat -lk --send-only -p 7 -c \"cat $D/file\""
+        client "for i in 1 2 3; do ncat --recv-only $S 7 </dev/null >got; cmp got file; done"
     exim4_smtp Server on 25 needs "exim4 python3"
         before "mkdir spool box; chmod 777 spool box; base64 file | head -c 2000000 >want
                 printf 'exim_user=root\nexim_group=root\nspool_directory=%s/spool\nlog_file_path=%s/log_%%s\n\
