@@ -172,7 +172,8 @@ fn load(guest: &mut Guest, millstream: &str, setting: &Setting<'_>) -> Result<Ou
         let command = format!(
             "{millstream} load --link {link} --cores {cores} --json -c {} -n {requests} --rate {} -s {LOAD_SECONDS} \
              http://{url}:{}/10000 >/run/log 2>/run/err & pid=$!; : >/run/way; while kill -0 $pid 2>/dev/null; do \
-             way=$(ip -d link show card0 | grep -o 'xdp[a-z]*' | head -1); [ -z \"$way\" ] || echo $way >/run/way; \
+             way=$(ip -d link show card0 2>/dev/null | grep -o 'xdp[a-z]*' | head -1); \
+             [ -z \"$way\" ] || echo $way >/run/way; \
              sleep 0.1; done; wait $pid; s=$?; cat /run/log; grep -v 300 /run/err | tail -3; (exit $s)",
             4 * cores,
             // Every core wants as much, however fast another is.
