@@ -4,6 +4,7 @@
 //! process ends, however it ends, the first process in there reads the end of its input and ends too; with it the
 //! kernel ends every process and removes the device.
 
+mod dpdk;
 mod events;
 mod guest;
 mod hardware;
@@ -198,6 +199,13 @@ pub(crate) fn cards(arguments: &[String]) -> Outcome {
     }
     let build =
         ["build", "--quiet", "--locked", "--package", "millstream", "--package", "millstream-preload"];
+    if boots.iter().any(|boot| boot.links.iter().any(|&(name, _)| name == dpdk::LINK)) {
+        if dpdk::is_there() {
+            dpdk::build()?;
+        } else {
+            println!("no row of {}: there is no DPDK 22.11 here; `.ci/setup cards` brings it", dpdk::LINK);
+        }
+    }
     run::cargo(&build).check()?;
     enter(arguments)
 }
@@ -274,7 +282,8 @@ fn inside(options: &Options) -> Outcome {
             boot.cores
         );
         if options.shell {
-            return start(&boot, &folder, options)?.shell();
+            let iommu = boot.links.iter().all(|&(name, _)| name == dpdk::LINK);
+            return start(&boot, iommu, &folder, options)?.shell();
         }
         try_boot(&boot, &folder, &files, options, &mut dead)?;
     }
@@ -296,11 +305,11 @@ fn qemu() -> Result<String, String> {
     Ok(format!("QEMU {}", version.unwrap_or("of an unknown version")))
 }
 
-fn start(boot: &Boot, folder: &std::path::Path, options: &Options) -> Result<Guest, String> {
+fn start(boot: &Boot, iommu: bool, folder: &std::path::Path, options: &Options) -> Result<Guest, String> {
     let capture =
         options.capture.iter().map(|file| format!("filter-dump,id=capture,netdev=wire,file={file}"));
     let more: Vec<_> = capture.flat_map(|object| ["-object".to_string(), object]).collect();
-    Guest::boot(&boot.kernel, boot.card, boot.cores, folder, &more)
+    Guest::boot(&boot.kernel, boot.card, boot.cores, iommu, folder, &more)
 }
 
 /// Boots a guest and tries every link in it. A guest that is lost fails its row, and another is booted for the next.
@@ -315,6 +324,14 @@ fn try_boot(
     let day = run::tool("date").args(["+%Y-%m-%d"]).output()?.trim().to_string();
     let mut guest = None;
     for (name, link) in &boot.links {
+        let iommu = *name == dpdk::LINK;
+        if iommu {
+            if !dpdk::is_there() {
+                continue;
+            }
+            // One of its own: the kernel loses the card, and other rows are not to pay for an IOMMU.
+            guest = None;
+        }
         let setting = Setting {
             programs: &programs.display().to_string(),
             files: &files.display().to_string(),
@@ -324,7 +341,7 @@ fn try_boot(
         for role in roles(boot, name, options).into_iter().filter(|&role| boot.is_wanted(name, role, options))
         {
             let began = now();
-            let outcome = tried(&mut guest, role, &setting, || start(boot, folder, options));
+            let outcome = tried(&mut guest, role, &setting, || start(boot, iommu, folder, options));
             let row =
                 format!("{}/{}/{}/{name} {}", boot.card.name, boot.kernel.short(), boot.cores, role.name());
             let took = now().duration_since(began);
@@ -346,11 +363,11 @@ fn try_boot(
     Ok(())
 }
 
-/// The short form leaves out launched programs.
+/// The short form leaves out launched programs. A stack on DPDK has no interface that the kernel could share with them.
 /// Events are tried by `nic:`, and other shapes of interface once for each kernel.
 fn roles(boot: &Boot, link: &str, options: &Options) -> Vec<Role> {
     let virtio = boot.card.name == "virtio";
-    if options.short {
+    if options.short || link == dpdk::LINK {
         return vec![Role::Serve, Role::Load];
     }
     let mut roles = Role::ALL.to_vec();

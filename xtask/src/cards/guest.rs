@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use super::dpdk;
 use super::hardware::Card;
 use super::kernels::Kernel;
 use crate::{Outcome, run};
@@ -40,25 +41,28 @@ impl Guest {
         kernel: &Kernel,
         card: &Card,
         cores: u32,
+        iommu: bool,
         folder: &Path,
         more: &[String],
     ) -> Result<Guest, String> {
-        Guest::boot_once(kernel, card, cores, folder, more).or_else(|why| {
+        Guest::boot_once(kernel, card, cores, iommu, folder, more).or_else(|why| {
             println!("  the guest did not come up and is booted once more: {why}");
-            Guest::boot_once(kernel, card, cores, folder, more)
+            Guest::boot_once(kernel, card, cores, iommu, folder, more)
         })
     }
 
-    /// Boots `kernel` with `card` and as many processors as `cores`, in a folder for its files. `more` are further
-    /// arguments of QEMU.
+    /// Boots `kernel` with `card`, behind an IOMMU or not, and as many processors as `cores`, in a folder for its
+    /// files. `more` are further arguments of QEMU.
     fn boot_once(
         kernel: &Kernel,
         card: &Card,
         cores: u32,
+        iommu: bool,
         folder: &Path,
         more: &[String],
     ) -> Result<Guest, String> {
-        let image = folder.join(format!("initrd-{}-{}", kernel.version, card.name));
+        let behind = if iommu { "-iommu" } else { "" };
+        let image = folder.join(format!("initrd-{}-{}{behind}", kernel.version, card.name));
         let init = include_str!("init.sh").replace("@ROOT@", &run::root().display().to_string());
         let common = [
             "virtio_pci",
@@ -71,24 +75,30 @@ impl Guest {
             "bonding",
             "bridge",
         ];
-        kernel.pack(&[&common[..], &[card.module]].concat(), &init, &image)?;
+        let vfio: &[&str] = if iommu { &dpdk::MODULES } else { &[] };
+        kernel.pack(&[&common[..], &[card.module], vfio].concat(), &init, &image)?;
         let queues = if card.multi_queue { cores } else { 1 };
         wire(queues > 1)?;
         let console = folder.join("console.log");
         let mut qemu = Command::new("qemu-system-x86_64");
         qemu.args(["-L", "/usr/share/qemu", "-L", "/usr/share/seabios", "-nodefaults", "-nographic"])
             .args(["-machine", "q35", "-cpu", "Haswell-noTSX", "-accel", "tcg,thread=multi", "-no-reboot"])
+            // Before the devices that it is for.
+            .args(if iommu { &["-device", "intel-iommu,intremap=on"][..] } else { &[] })
             .args(["-smp", &cores.to_string(), "-m", MEMORY])
             .arg("-kernel")
             .arg(kernel.image())
             .arg("-initrd")
             .arg(&image)
-            .args(["-append", "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off net.ifnames=0"])
+            .args([
+                "-append",
+                "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off net.ifnames=0 intel_iommu=on",
+            ])
             .args(["-serial", &format!("file:{}", console.display()), "-serial", "stdio"])
             .args(["-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"])
             .args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host"])
             .args(["-netdev", &netdev(queues)])
-            .args(["-device", &format!("{},netdev=wire,mac={MAC}", card.device(queues))]);
+            .args(["-device", &format!("{},netdev=wire,mac={MAC}", card.device(queues, iommu))]);
         qemu.args(more);
         // Of processor features that it does not emulate it warns at each start.
         qemu.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -50,19 +50,25 @@ pub(super) const LINKS: &[(&str, &str)] = &[
     ("native", "xdp:card0,mode=native"),
     ("generic", "xdp:card0,mode=generic"),
     ("packet", "packet:card0"),
+    // The place is known once the guest runs.
+    (super::dpdk::LINK, "dpdk:"),
 ];
 
 /// Cores of a guest and of the stack in it.
 pub(super) const CORES: &[u32] = &[1, 4];
 
 impl Card {
-    /// Returns QEMU's argument for the device.
-    pub(super) fn device(&self, queues: u32) -> String {
+    /// Returns QEMU's argument for the device, which is behind an IOMMU or not.
+    pub(super) fn device(&self, queues: u32, iommu: bool) -> String {
+        // Of QEMU's devices this one alone has to be told that its addresses are not the guest's own. DPDK asks it to
+        // spread by a hash, which the kernel's driver does not need.
+        let virtual_card = iommu && self.module == "virtio_net";
+        let virtual_card = if virtual_card { ",iommu_platform=on,disable-legacy=on,rss=on" } else { "" };
         if queues > 1 {
             // A vector for each queue and direction, one for the configuration and one for control.
-            format!("{},mq=on,vectors={}", self.device, 2 * queues + 2)
+            format!("{}{virtual_card},mq=on,vectors={}", self.device, 2 * queues + 2)
         } else {
-            self.device.to_string()
+            format!("{}{virtual_card}", self.device)
         }
     }
 }

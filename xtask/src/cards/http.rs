@@ -78,7 +78,19 @@ impl Client {
 /// A server for as long as it lives: `/N` is answered with N bytes.
 pub(super) struct Server {
     pub(super) port: u16,
-    served: Arc<AtomicU64>,
+    count: Arc<Count>,
+}
+
+/// Header by which a proxy names the thread that made a request.
+pub(super) const THREAD: &str = "x-thread";
+/// Threads of a proxy that are told apart.
+const THREADS: usize = 8;
+
+/// Requests that were answered.
+#[derive(Default)]
+struct Count {
+    served: AtomicU64,
+    by_thread: [AtomicU64; THREADS],
 }
 
 impl Server {
@@ -87,32 +99,43 @@ impl Server {
         let told = |error: std::io::Error| format!("listen on {on}: {error}");
         let listener = TcpListener::bind((on, 0)).map_err(told)?;
         let port = listener.local_addr().map_err(told)?.port();
-        let served = Arc::new(AtomicU64::new(0));
-        let count = served.clone();
+        let all = Arc::new(Count::default());
+        let count = all.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let count = count.clone();
                 std::thread::spawn(move || answer(stream, &count));
             }
         });
-        Ok(Server { port, served })
+        Ok(Server { port, count: all })
     }
 
     /// Requests answered so far.
     pub(super) fn served(&self) -> u64 {
-        self.served.load(Ordering::Relaxed)
+        self.count.served.load(Ordering::Relaxed)
+    }
+
+    /// Requests answered so far, by the thread of the proxy that [`THREAD`] named.
+    pub(super) fn served_by_thread(&self) -> Vec<u64> {
+        self.count.by_thread.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 }
 
-fn answer(stream: TcpStream, served: &AtomicU64) {
+fn answer(stream: TcpStream, count: &Count) {
     let Ok(mut out) = stream.try_clone() else { return };
-    let mut length = 0;
+    let (mut length, mut thread) = (0, None);
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
         if let Some(path) = line.strip_prefix("GET /") {
             length = path.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+            thread = None;
+        } else if let Some(value) = line.to_ascii_lowercase().strip_prefix(THREAD) {
+            thread = value.trim_start_matches(':').trim().parse::<usize>().ok();
         } else if line.is_empty() {
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
-            served.fetch_add(1, Ordering::Relaxed);
+            count.served.fetch_add(1, Ordering::Relaxed);
+            if let Some(by_thread) = thread.and_then(|thread| count.by_thread.get(thread)) {
+                by_thread.fetch_add(1, Ordering::Relaxed);
+            }
             if out.write_all(&[head.into_bytes(), pattern(length)].concat()).is_err() {
                 return;
             }
@@ -140,5 +163,17 @@ mod tests {
         assert!(get(to, "/100000", &wrong).expect_err("one is wrong").contains("70000"));
         assert!(get(to, "/1", &wrong).is_err());
         assert!(server.served() >= 3);
+    }
+
+    #[test]
+    fn requests_of_a_proxys_threads() {
+        let server = Server::start(Ipv4Addr::LOCALHOST.into()).expect("listen");
+        let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), server.port);
+        for (len, header) in [(7, "X-Thread: 2\r\n"), (9, "x-thread: 0\r\n"), (8, "x-thread: 2\r\n"), (6, "")]
+        {
+            let mut client = Client::connect(to).expect("a connection");
+            client.ask(&format!("/{len}"), &pattern(len), header).expect("an answer");
+        }
+        assert_eq!((server.served(), &server.served_by_thread()[..4]), (4, &[1, 0, 2, 0][..]));
     }
 }

@@ -4,8 +4,10 @@
 //! and the others packet sockets.
 
 use super::guest::{Answer, GUEST4, GUEST6, Guest, HOST4, HOST6};
-use super::http::Server;
-use super::roles::{COMMAND, Outcome, START, Setting, address, ask, notes, refusal, stop, way};
+use super::http::{Server, THREAD};
+use super::roles::{
+    COMMAND, Outcome, START, Setting, address, ask, is_even, notes, refusal, shared, stop, way, with,
+};
 use crate::run;
 
 /// Time within which a program has its listeners, seconds.
@@ -32,29 +34,48 @@ pub(super) fn nginx(guest: &mut Guest, setting: &Setting<'_>) -> Result<Outcome,
     );
     write(guest, "/run/nginx.conf", &config)?;
     let program = Program { command: "nginx -c /run/nginx.conf", port: 80, listeners: 2 };
-    serving(guest, setting, &program, |_| ask(setting.cores))
+    serving(guest, setting, &program, |_| ask(setting.cores).map(|()| Vec::new()))
 }
 
-/// haproxy in the guest forwards to servers on the wire's other end, of the client's own family. Both of its sides are
-/// the stack's; the server must have seen as many requests as clients got answers.
+/// Rounds of requests with which the threads of a program are tried.
+const ROUNDS: u32 = 4;
+
+/// haproxy in the guest, with a thread for each core, forwards to servers on the wire's other end, of the client's own
+/// family. Both of its sides are the stack's. The server must have seen as many requests as clients got answers, and no
+/// thread may have had less than its part of them. A header tells the thread of each.
 pub(super) fn haproxy(guest: &mut Guest, setting: &Setting<'_>) -> Result<Outcome, String> {
     let (four, six) = (Server::start(address(HOST4)?)?, Server::start(address(HOST6)?)?);
+    let part = |name: &str, bind: &str, host: &str, port: u16| {
+        format!(
+            "frontend {name}\n bind {bind}\n http-request set-header {THREAD} %[thread]\n \
+             default_backend to_{name}\nbackend to_{name}\n server a {host}:{port}\n"
+        )
+    };
     let config = format!(
-        "global\n nbthread 1\n maxconn 200\ndefaults\n mode http\n timeout connect 60s\n timeout client 60s\n \
-         timeout server 60s\nfrontend four\n bind 0.0.0.0:80\n default_backend to_four\nfrontend six\n \
-         bind [::]:80 v6only\n default_backend to_six\nbackend to_four\n server a {HOST4}:{}\nbackend to_six\n \
-         server b [{HOST6}]:{}",
-        four.port, six.port
+        "global\n nbthread {}\n maxconn 200\ndefaults\n mode http\n timeout connect 60s\n timeout client 60s\n \
+         timeout server 60s\n{}{}",
+        setting.cores,
+        part("four", "0.0.0.0:80", HOST4, four.port),
+        part("six", "[::]:80 v6only", &format!("[{HOST6}]"), six.port)
     );
     write(guest, "/run/haproxy.conf", &config)?;
     let program = Program { command: "haproxy -db -f /run/haproxy.conf", port: 80, listeners: 2 };
+    let rounds = if setting.cores > 1 { ROUNDS } else { 1 };
     serving(guest, setting, &program, |_| {
-        ask(setting.cores)?;
-        let wanted = u64::from(2 * setting.cores) + 1;
-        match [four.served(), six.served()] {
-            served if served.iter().all(|&served| served == wanted) => Ok(()),
-            served => Err(format!("the servers behind it answered {served:?} requests of {wanted} each")),
+        (0..rounds).try_for_each(|_| ask(setting.cores))?;
+        let wanted = u64::from(rounds * (2 * setting.cores + 1));
+        let served = [four.served(), six.served()];
+        if served != [wanted; 2] {
+            return Err(format!("the servers behind it answered {served:?} requests of {wanted} each"));
         }
+        if setting.cores == 1 {
+            return Ok(Vec::new());
+        }
+        let both = four.served_by_thread().into_iter().zip(six.served_by_thread());
+        let shares: Vec<_> = both.map(|(four, six)| four + six).take(setting.cores as usize).collect();
+        let told = shared("requests of the threads", &shares);
+        let all = shares.iter().sum::<u64>() == 2 * wanted;
+        if all && is_even(&shares) { Ok(vec![told]) } else { Err(told) }
     })
 }
 
@@ -81,7 +102,7 @@ pub(super) fn iperf3(guest: &mut Guest, setting: &Setting<'_>) -> Result<Outcome
             let told = client.output().map_err(|why| format!("{to} {direction:?}: {why}"))?;
             compared(&told).map_err(|why| format!("{to} {direction:?}: {why}"))?;
         }
-        Ok(())
+        Ok(Vec::new())
     })
 }
 
@@ -118,14 +139,14 @@ fn write(guest: &mut Guest, path: &str, text: &str) -> Result<(), String> {
     if written.status == 0 { Ok(()) } else { Err(format!("{path}: {}", written.text)) }
 }
 
-/// Starts a program under the launcher, waits until the stack has its listeners, and runs `client` against it. With
-/// `--require` a program goes without the stack for no socket that listens on the card: it is refused, and that the
-/// launcher or the library says.
+/// Starts a program under the launcher, waits until the stack has its listeners, and runs `client` against it,
+/// which tells what else was seen. With `--require` a program goes without the stack for no socket that listens on
+/// the card: it is refused, and that the launcher or the library says.
 fn serving(
     guest: &mut Guest,
     setting: &Setting<'_>,
     program: &Program<'_>,
-    client: impl FnOnce(&mut Guest) -> Result<(), String>,
+    client: impl FnOnce(&mut Guest) -> Result<Vec<String>, String>,
 ) -> Result<Outcome, String> {
     let millstream = format!("{}/millstream", setting.programs);
     let Program { command, port, listeners } = program;
@@ -141,7 +162,11 @@ fn serving(
     if started.status != 0 {
         stop(guest)?;
         // The program may have gone on complaining; the reason is in the launcher's words.
-        let told: Vec<_> = started.text.lines().filter(|line| line.starts_with("millstream")).collect();
+        let told: Vec<_> = started
+            .text
+            .lines()
+            .filter(|line| line.starts_with("millstream") && !line.ends_with("nothing was on the stack"))
+            .collect();
         let text = if told.is_empty() { started.text.clone() } else { told.join("\n") };
         return Ok(refusal(&Answer { status: started.status, text }));
     }
@@ -150,7 +175,7 @@ fn serving(
     let notes = if outcome.is_err() { notes(guest)? } else { String::new() };
     stop(guest)?;
     Ok(match outcome {
-        Ok(()) => Outcome::Works(way),
+        Ok(told) => Outcome::Works(with(&way, &told)),
         Err(why) => Outcome::Dead(format!("{way}: {why}{notes}")),
     })
 }

@@ -137,9 +137,11 @@ fn table(entries: &[Entry], qemu: &str) -> String {
 fn cell(outcome: &Outcome, reasons: &mut Vec<String>) -> String {
     let (word, reason) = match outcome {
         Outcome::Works(way) => {
-            return match way.as_str() {
+            // Behind the way stands what else was seen.
+            return match way.split(';').next().unwrap_or_default() {
                 "XDP in the driver" => "works, driver".into(),
                 "generic XDP" => "works, generic".into(),
+                super::roles::DPDK => "works, DPDK".into(),
                 _ => "works, packet".into(),
             };
         }
@@ -189,11 +191,13 @@ mod tests {
     #[test]
     fn reasons_are_told() {
         let why = "it has 1 queue";
-        let entries =
-            [entry(1, Outcome::Works("XDP in the driver".into())), entry(4, Outcome::Refused(why.into()))];
+        let entries = [
+            entry(1, Outcome::Works("XDP in the driver; requests of the cores: 40 41".into())),
+            entry(4, Outcome::Refused(why.into())),
+        ];
         let table = table(&entries, "QEMU 10.0.2");
         assert!(
-            table.contains("works, driver") && table.contains("refused (1)") && table.contains(why),
+            table.contains("works, driver |") && table.contains("refused (1)") && table.contains(why),
             "{table}"
         );
     }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use super::dpdk;
 use super::events;
 use super::guest::{Answer, GUEST4, GUEST6, Guest, HOST4, HOST6};
 use super::http::{self, Server};
@@ -51,6 +52,8 @@ impl Role {
     }
 }
 
+/// The way of a card that the kernel gave up.
+pub(super) const DPDK: &str = "DPDK";
 /// Programs start slowly in a guest.
 pub(super) const START: Duration = Duration::from_secs(120);
 /// The longest command otherwise.
@@ -73,22 +76,36 @@ pub(super) struct Setting<'a> {
     pub(super) cores: u32,
 }
 
+impl Setting<'_> {
+    fn is_dpdk(&self) -> bool {
+        self.link.starts_with("dpdk:")
+    }
+}
+
 /// Tries one role. An error means that the guest is lost.
 pub(super) fn play(role: Role, guest: &mut Guest, setting: &Setting<'_>) -> Result<Outcome, String> {
+    if setting.link == "dpdk:" {
+        let place = match dpdk::take(guest)? {
+            Ok(place) => place,
+            Err(outcome) => return Ok(outcome),
+        };
+        let (programs, link) = (dpdk::programs().display().to_string(), dpdk::link(&place));
+        return play(role, guest, &Setting { programs: &programs, link: &link, ..*setting });
+    }
     let Setting { programs, files, link, cores } = setting;
     let millstream = format!("{programs}/millstream");
     match role {
         Role::Serve => {
             let command =
                 format!("{millstream} serve --link {link} --cores {cores} --listen [::]:80 --dir {files}");
-            served(guest, &command, "grep -q ^serving /run/log", *cores)
+            served(guest, &command, "grep -q ^serving /run/log", setting)
         }
         Role::Nginx => launched::nginx(guest, setting),
         Role::Haproxy => launched::haproxy(guest, setting),
         Role::Iperf3 => launched::iperf3(guest, setting),
         Role::Events => events::play(guest, setting, &millstream),
         Role::Shapes => shapes::play(guest, &millstream),
-        Role::Load => load(guest, &millstream, link, *cores),
+        Role::Load => load(guest, &millstream, setting),
     }
 }
 
@@ -103,18 +120,19 @@ pub(super) fn start(guest: &mut Guest, command: &str, ready: &str) -> Result<Ans
 }
 
 /// Starts a server in the guest, and asks for every file over both protocols.
-fn served(guest: &mut Guest, command: &str, ready: &str, cores: u32) -> Result<Outcome, String> {
+fn served(guest: &mut Guest, command: &str, ready: &str, setting: &Setting<'_>) -> Result<Outcome, String> {
     let started = start(guest, command, ready)?;
     if started.status != 0 {
         stop(guest)?;
         return Ok(refusal(&started));
     }
-    let way = way(guest)?;
-    let asked = ask(cores);
+    let way = if setting.is_dpdk() { DPDK.into() } else { way(guest)? };
+    let told = if setting.is_dpdk() { vec![dpdk::abilities(guest, command)?] } else { Vec::new() };
+    let asked = ask(setting.cores);
     let notes = if asked.is_err() { notes(guest)? } else { String::new() };
     stop(guest)?;
     Ok(match asked {
-        Ok(()) => Outcome::Works(way),
+        Ok(()) => Outcome::Works(with(&way, &told)),
         Err(why) => Outcome::Dead(format!("{way}: {why}{notes}")),
     })
 }
@@ -144,8 +162,9 @@ pub(super) fn address(text: &str) -> Result<IpAddr, String> {
 }
 
 /// Our client against the kernel's server. The server counts, the client reports errors and each core's share.
-fn load(guest: &mut Guest, millstream: &str, link: &str, cores: u32) -> Result<Outcome, String> {
-    let mut ways = String::new();
+fn load(guest: &mut Guest, millstream: &str, setting: &Setting<'_>) -> Result<Outcome, String> {
+    let Setting { link, cores, .. } = setting;
+    let (mut ways, mut told) = (String::new(), Vec::new());
     for host in [HOST4, HOST6] {
         let server = Server::start(address(host)?)?;
         let url = if host.contains(':') { format!("[{host}]") } else { host.to_string() };
@@ -153,7 +172,8 @@ fn load(guest: &mut Guest, millstream: &str, link: &str, cores: u32) -> Result<O
         let command = format!(
             "{millstream} load --link {link} --cores {cores} --json -c {} -n {requests} --rate {} -s {LOAD_SECONDS} \
              http://{url}:{}/10000 >/run/log 2>/run/err & pid=$!; : >/run/way; while kill -0 $pid 2>/dev/null; do \
-             way=$(ip -d link show card0 | grep -o 'xdp[a-z]*' | head -1); [ -z \"$way\" ] || echo $way >/run/way; \
+             way=$(ip -d link show card0 2>/dev/null | grep -o 'xdp[a-z]*' | head -1); \
+             [ -z \"$way\" ] || echo $way >/run/way; \
              sleep 0.1; done; wait $pid; s=$?; cat /run/log; grep -v 300 /run/err | tail -3; (exit $s)",
             4 * cores,
             // Every core wants as much, however fast another is.
@@ -176,14 +196,30 @@ fn load(guest: &mut Guest, millstream: &str, link: &str, cores: u32) -> Result<O
             )));
         }
         let shares = numbers(&answer.text, "core_requests");
-        if shares.len() != cores as usize
-            || shares.iter().any(|share| share * 100 < done.unwrap_or(0) * SHARE_MIN)
-        {
+        if shares.len() != *cores as usize || !is_even(&shares) {
             return Ok(Outcome::Dead(format!("the cores' shares of the requests to {host} are {shares:?}")));
         }
+        told.extend((*cores > 1).then(|| shared("requests of the cores", &shares)));
         ways = guest.run("cat /run/way", COMMAND)?.text;
     }
-    Ok(Outcome::Works(named(&ways)))
+    let way = if setting.is_dpdk() { DPDK.to_string() } else { named(&ways) };
+    Ok(Outcome::Works(with(&way, &told)))
+}
+
+/// Has each its least part of the whole?
+pub(super) fn is_even(shares: &[u64]) -> bool {
+    let all: u64 = shares.iter().sum();
+    all > 0 && shares.iter().all(|share| share * 100 >= all * SHARE_MIN)
+}
+
+/// Shares in words.
+pub(super) fn shared(what: &str, shares: &[u64]) -> String {
+    format!("{what}: {}", shares.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
+}
+
+/// The way of the packets, and what else was seen.
+pub(super) fn with(way: &str, told: &[String]) -> String {
+    [&[way.to_string()], told].concat().join("; ")
 }
 
 /// The numbers of the list behind a name in JSON.
@@ -237,7 +273,11 @@ pub(super) fn stop(guest: &mut Guest) -> Result<(), String> {
 pub(super) fn refusal(answer: &Answer) -> Outcome {
     let text = answer.text.replace('\n', " ");
     // The shell's words hold the program's path: `sh: 7: .../millstream: not found`.
-    let told = answer.text.lines().any(|line| line.starts_with("error") || line.starts_with("millstream"));
+    let told = answer.text.lines().any(|line| {
+        let said = line.starts_with("error") || line.starts_with("millstream");
+        // What the launcher reports of a program that ended by itself.
+        said && !line.ends_with("nothing was on the stack")
+    });
     if told && !text.contains("panicked") && !text.contains("no request was answered") {
         Outcome::Refused(text)
     } else {
@@ -257,6 +297,10 @@ mod tests {
         assert!(matches!(of(""), Outcome::Dead(_)));
         assert!(matches!(of("millstream: no request was answered by 10.0.0.1:80"), Outcome::Dead(_)));
         assert!(matches!(of("thread 'main' panicked at error"), Outcome::Dead(_)));
+        assert!(matches!(
+            of("[ALERT] a word of haproxy's\nmillstream: nothing was on the stack"),
+            Outcome::Dead(_)
+        ));
         assert!(matches!(of("sh: 7: /tmp/millstream: not found"), Outcome::Dead(_)));
     }
 

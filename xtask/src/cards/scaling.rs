@@ -321,7 +321,7 @@ fn measure(
     files: &Path,
 ) -> Result<Row, String> {
     let plugin = Plugin { socket: folder.join("counts.sock") };
-    let mut guest = Guest::boot(kernel, card, cores, folder, &plugin.arguments())?;
+    let mut guest = Guest::boot(kernel, card, cores, false, folder, &plugin.arguments())?;
     let millstream = millstream();
     let start = format!(
         "setarch -R {millstream} serve --link nic:card0 --cores {cores} --set spin_us=0 --listen 0.0.0.0:80 --dir {} \

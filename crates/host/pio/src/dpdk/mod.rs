@@ -581,6 +581,10 @@ impl PacketIo for Dpdk {
             ("no_frame", counts.no_frame),
             ("wakeups", counts.wakeups),
             ("frames_lost", self.frames.as_ref().map_or(0, Frames::strays)),
+            // What the device does, 1 or 0.
+            ("interrupts", self.has_interrupts().into()),
+            ("tx_checksum", (self.device.setup.sums != 0).into()),
+            ("tx_segments", (self.device.setup.cuts != 0).into()),
         ];
         // The device counts for all its queues.
         let mut six = [0; 6];

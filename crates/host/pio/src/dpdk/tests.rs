@@ -272,6 +272,8 @@ fn kernel_peer_behind_a_tap() {
             let caps = port.caps();
             assert_eq!((caps.tx_checksum, caps.tso_max), (offload, 0));
             assert!(port.has_interrupts() && caps.mtu == 1500 && !caps.shares_kernel_addresses);
+            let told = ["interrupts", "tx_checksum", "tx_segments"].map(|name| stat(&port, name));
+            assert_eq!(told, [1, u64::from(offload), 0]);
             let mut puppet = Puppet::new(port, addr(ours), 80);
             exchange(&mut puppet, ours.parse().unwrap(), 300_000, 300_000, None);
             assert_eq!(stat(&puppet.port, "rx_dropped"), 0);
@@ -380,6 +382,7 @@ fn kernel_peer_behind_a_cable() {
     for ours in ["10.60.0.3", "fd00:60::3"] {
         let port = open_one(&config("net_af_packet60,iface=ms-d60"));
         assert!(!port.has_interrupts() && port.caps().tso_max == 0);
+        assert_eq!((stat(&port, "interrupts"), stat(&port, "tx_segments")), (0, 0));
         let mut puppet = Puppet::new(port, addr(ours), 80);
         exchange(&mut puppet, ours.parse().unwrap(), 100_000, 100_000, Some(&far));
     }
