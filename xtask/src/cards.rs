@@ -199,11 +199,14 @@ pub(crate) fn cards(arguments: &[String]) -> Outcome {
     }
     let build =
         ["build", "--quiet", "--locked", "--package", "millstream", "--package", "millstream-preload"];
-    if boots.iter().any(|boot| boot.links.iter().any(|&(name, _)| name == dpdk::LINK)) {
+    if boots.iter().any(|boot| boot.links.iter().any(|&(name, _)| name == hardware::DPDK)) {
         if dpdk::is_there() {
             dpdk::build()?;
         } else {
-            println!("no row of {}: there is no DPDK 22.11 here; `.ci/setup cards` brings it", dpdk::LINK);
+            println!(
+                "no row of {}: there is no DPDK 22.11 here; `.ci/setup cards` brings it",
+                hardware::DPDK
+            );
         }
     }
     run::cargo(&build).check()?;
@@ -282,7 +285,7 @@ fn inside(options: &Options) -> Outcome {
             boot.cores
         );
         if options.shell {
-            let iommu = boot.links.iter().all(|&(name, _)| name == dpdk::LINK);
+            let iommu = boot.links.iter().all(|&(name, _)| name == hardware::DPDK);
             return start(&boot, iommu, &folder, options)?.shell();
         }
         try_boot(&boot, &folder, &files, options, &mut dead)?;
@@ -324,7 +327,7 @@ fn try_boot(
     let day = run::tool("date").args(["+%Y-%m-%d"]).output()?.trim().to_string();
     let mut guest = None;
     for (name, link) in &boot.links {
-        let iommu = *name == dpdk::LINK;
+        let iommu = *name == hardware::DPDK;
         if iommu {
             if !dpdk::is_there() {
                 continue;
@@ -367,7 +370,7 @@ fn try_boot(
 /// Events are tried by `nic:`, and other shapes of interface once for each kernel.
 fn roles(boot: &Boot, link: &str, options: &Options) -> Vec<Role> {
     let virtio = boot.card.name == "virtio";
-    if options.short || link == dpdk::LINK {
+    if options.short || link == hardware::DPDK {
         return vec![Role::Serve, Role::Load];
     }
     let mut roles = Role::ALL.to_vec();

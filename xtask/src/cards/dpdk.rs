@@ -8,8 +8,6 @@ use super::guest::{GUEST4, GUEST6, Guest, MAC};
 use super::roles::{Outcome, START, refusal};
 use crate::{Outcome as Done, run};
 
-/// The link as rows name it.
-pub(super) const LINK: &str = "dpdk";
 /// Modules by which a program drives a card.
 pub(super) const MODULES: [&str; 2] = ["vfio_iommu_type1", "vfio_pci"];
 /// Huge pages of a guest, of 2 MiB each: some for each queue's packets.

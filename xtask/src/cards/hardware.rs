@@ -1,5 +1,8 @@
 //! The cards that QEMU has and Linux has drivers for, and what is tried with each.
 
+/// DPDK's drivers, as rows name that link.
+pub(super) const DPDK: &str = "dpdk";
+
 /// A card as QEMU emulates it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Card {
@@ -51,7 +54,7 @@ pub(super) const LINKS: &[(&str, &str)] = &[
     ("generic", "xdp:card0,mode=generic"),
     ("packet", "packet:card0"),
     // The place is known once the guest runs.
-    (super::dpdk::LINK, "dpdk:"),
+    (DPDK, "dpdk:"),
 ];
 
 /// Cores of a guest and of the stack in it.
