@@ -1,5 +1,5 @@
 //! Events while serving: what people and cards do to an interface under a server. A connection survives what one of the
-//! kernel's would, and a card that is pulled out ends the server with words that say so.
+//! kernel's would, also that the card is pulled out and put back.
 
 use std::net::SocketAddr;
 
@@ -79,7 +79,7 @@ pub(super) fn play(guest: &mut Guest, setting: &Setting<'_>, millstream: &str) -
     if link.starts_with("nic") || link.starts_with("xdp") {
         second_program(guest, millstream, &way, &mut failed)?;
     }
-    pull(guest, &serve, ready, &mut failed)?;
+    pull(guest, clients, 2 * cores, &mut failed)?;
     roles::stop(guest)?;
     run::tool("ip").args(["link", "set", TAP, "mtu", "1500"]).output()?;
     Ok(if failed.is_empty() {
@@ -138,26 +138,29 @@ fn second_program(
     Ok(())
 }
 
-/// Pulls the card out: the server ends and says why. Puts it back: the next one serves.
-fn pull(guest: &mut Guest, serve: &str, ready: &str, failed: &mut Vec<String>) -> Result<(), String> {
+/// Pulls the card out and puts it back: the server waits and says so, and connections go on.
+fn pull(guest: &mut Guest, open: Vec<Client>, count: u32, failed: &mut Vec<String>) -> Result<(), String> {
     let out = "card=$(readlink -f /sys/class/net/card0/device); \
                while [ ! -e $card/remove ]; do card=${card%/*}; done; echo 1 >$card/remove; \
-               for i in $(seq 100); do kill -0 $(cat /run/pid) 2>/dev/null || break; sleep 0.2; done; \
-               kill -0 $(cat /run/pid) 2>/dev/null && echo still running; cat /run/log";
+               for i in $(seq 100); do grep -q 'is gone' /run/log && break; sleep 0.2; done; cat /run/log; \
+               kill -0 $(cat /run/pid)";
     let answer = guest.run(out, COMMAND)?;
     println!("    pulled out: {}", answer.text.replace('\n', " "));
-    if answer.text.contains("still running") || !answer.text.contains("the interface is gone") {
-        failed.push(format!("pulled out: {}", answer.text));
+    if answer.status != 0 || !answer.text.contains("the interface is gone") {
+        failed.push(format!("pulled out: status {}: {}", answer.status, answer.text));
     }
     let back = format!(
         "echo 1 >/sys/bus/pci/rescan; until grep -q {MAC} /sys/class/net/*/address; do sleep 0.1; done"
     );
     guest.run(&back, COMMAND)?;
     guest.connect()?;
-    let started = roles::start(guest, serve, ready)?;
-    let served = if started.status == 0 { connect(2).map(drop) } else { Err(started.text) };
-    if let Err(why) = served {
-        failed.push(format!("put back: {why}"));
+    settle(guest)?;
+    let mut clients = open;
+    let old = clients.iter_mut().try_for_each(ask).map_err(|why| format!("an open connection: {why}"));
+    let new = connect(count).map_err(|why| format!("a new connection: {why}"));
+    match old.and(new) {
+        Ok(_) => println!("    put back: connections go on"),
+        Err(why) => failed.push(format!("put back: {why}")),
     }
     Ok(())
 }

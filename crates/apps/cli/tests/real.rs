@@ -300,9 +300,18 @@ answer()
 /// A card that is pulled out and put back: what was open goes on, and what is new is answered.
 #[test]
 fn an_interface_that_is_made_again_is_served_again() {
-    for more in [&[][..], &["--mode", "paired"], &["--cores", "2"]] {
+    let (paired, cores) = (&["--mode", "paired"][..], &["--cores", "2"][..]);
+    let mut cases = Vec::from(
+        ["packet:ms0", "xdp:ms0"].map(|link| [(link, &[][..]), (link, paired), (link, cores)]).as_flattened(),
+    );
+    cases.extend([("xdp:ms0,mode=native", &[][..]), ("nic:ms0", &[][..]), ("nic:ms0", cores)]);
+    for (link, more) in cases {
         let Some(bed) = Bed::if_root(true) else { return };
-        let _server = serve(&bed, &[&["--link", "packet:ms0", "--listen", "[::]:80"], more].concat());
+        let queues = if more == cores && !link.starts_with("packet") { 2 } else { 1 };
+        if queues == 2 {
+            bed.in_ns(&bed.server, "ethtool", &["-L", "ms0", "rx", "2", "tx", "2"]).expect("two queues");
+        }
+        let _server = serve(&bed, &[&["--link", link, "--listen", "[::]:80"], more].concat());
         let gone = bed.dir.join("gone").to_string_lossy().into_owned();
         let clients = [SERVER_ADDR, SERVER_ADDR6].map(|host| {
             let args = ["-c", KEEPS_OPEN, host, &gone];
@@ -315,16 +324,20 @@ fn an_interface_that_is_made_again_is_served_again() {
         }
         assert_eq!(number(&stat(&bed), "link", "returns"), 0);
         std::fs::write(&gone, "").expect("a file");
-        bed.lay_cable().expect("a cable again");
+        bed.lay_cable_of(queues).expect("a cable again");
         for client in clients {
-            client.wait().unwrap_or_else(|e| panic!("{more:?}: {e}\n{}", state_of(&bed)));
+            client.wait().unwrap_or_else(|e| panic!("{link} {more:?}: {e}\n{}", state_of(&bed)));
         }
         for host in [SERVER_ADDR.to_string(), format!("[{SERVER_ADDR6}]")] {
             let got = curl(&bed, &format!("http://{host}/70000"));
-            assert_eq!(got.unwrap_or_else(|e| panic!("{more:?}: {e}")), pattern(70_000));
+            assert_eq!(got.unwrap_or_else(|e| panic!("{link} {more:?}: {e}")), pattern(70_000));
         }
         let stat = stat(&bed);
-        assert_eq!((number(&stat, "link", "returns"), number(&stat, "link", "down")), (1, 0), "{stat}");
+        assert_eq!(
+            (number(&stat, "link", "returns"), number(&stat, "link", "down")),
+            (1, 0),
+            "{link} {more:?} {stat}"
+        );
     }
 }
 

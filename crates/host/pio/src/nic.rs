@@ -11,7 +11,7 @@
 //! pool.
 
 use crate::group::LOOK;
-use crate::packet::Packet;
+use crate::packet::{Packet, sharing_ends};
 use crate::port::*;
 use crate::sys;
 use crate::xdp::XdpPort;
@@ -105,6 +105,12 @@ impl Nic {
             };
             member.keep_all(group.steered);
         }
+    }
+
+    /// The packet socket does not share ports on an interface that was made again, so the queue does not go there.
+    fn note_sharing(&mut self) {
+        let first = self.groups.first();
+        self.xdp.leave_when_lost(first.map(|group| sharing_ends(group.claim.port)));
     }
 
     /// Copies a packet of the packet socket into frames of the queue; false if there are too few.
@@ -208,6 +214,7 @@ impl PacketIo for Nic {
         }
         self.beside.claim(claim)?;
         self.groups.push(Group { claim: *claim, steered: false, deal: 0 });
+        self.note_sharing();
         Ok(())
     }
 
@@ -220,6 +227,7 @@ impl PacketIo for Nic {
             let _ = self.xdp.steer(claim, false);
         }
         self.beside.release(claim);
+        self.note_sharing();
     }
 
     fn serve(&mut self, claim: &PortClaim, wanted: bool) {

@@ -185,19 +185,6 @@ pub enum IoError {
     Os(std::io::Error),
 }
 
-/// Passes an error of a port on. The first port of an interface says on standard error, once, that the interface is
-/// gone: what programs get, ENETDOWN, does not tell that from one that is only down.
-pub(crate) fn tell_gone(error: IoError, told: &mut bool, caps: &Caps) -> IoError {
-    if matches!(error, IoError::Gone) && caps.queue == 0 && !std::mem::replace(told, true) {
-        eprintln!(
-            "millstream: {}: the interface is gone (deleted, moved to another network namespace, or its card was \
-             pulled out); connections over it end. When it is back, start the program again",
-            caps.name
-        );
-    }
-    error
-}
-
 /// Why a local port could not be had for this program.
 #[derive(Debug)]
 #[non_exhaustive]

@@ -137,9 +137,20 @@ impl Bed {
 
     /// Joins the namespaces by veth, with all addresses: again, if a test has deleted `ms0`.
     pub fn lay_cable(&self) -> Result<(), String> {
+        self.lay_cable_of(1)
+    }
+
+    /// [`lay_cable`](Self::lay_cable) with `queues` at the server's end.
+    pub fn lay_cable_of(&self, queues: u16) -> Result<(), String> {
         let (server, client) = (&*self.server, &*self.client);
-        let near = ["link", "add", "ms0", "netns", server, "type", "veth"];
-        sh("ip", &[&near[..], &["peer", "name", "ms1", "netns", client]].concat())?;
+        let count = queues.to_string();
+        let near = ["link", "add", "ms0", "netns", server];
+        let several: &[&str] = if queues > 1 { &["numtxqueues", &count, "numrxqueues", &count] } else { &[] };
+        sh("ip", &[&near[..], several, &["type", "veth", "peer", "name", "ms1", "netns", client]].concat())?;
+        if queues > 1 {
+            // As before: veth gives both ends as many, and a connection would come to another core.
+            self.in_ns(client, "ethtool", &["-L", "ms1", "rx", "1", "tx", "1"])?;
+        }
         self.address("ms0", "ms1")?;
         wait_until_up(server, "ms0")?;
         wait_until_up(client, "ms1")

@@ -41,6 +41,11 @@ const PORTS: usize = 1 << 16;
 /// The filter takes ports of outgoing connections in blocks, so that it changes seldom.
 const BLOCK: u16 = 1024;
 
+/// Says why a link that shares `port` does not go to another interface.
+pub(crate) fn sharing_ends(port: u16) -> String {
+    format!("port {port} is shared by processes, which must meet anew")
+}
+
 /// Claims of one process on one interface, for all queues of a port.
 pub(super) struct Claims {
     /// Changed under the lock of the table.
@@ -344,7 +349,7 @@ impl Claims {
         self.is_at_home()?;
         if let Some(member) = table.members().next() {
             let port = member.place().port;
-            return Err(format!("port {port} is shared by processes, which must meet anew"));
+            return Err(sharing_ends(port));
         }
         for (key, entry) in table.claims.iter_mut().filter(|(_, entry)| entry.silencer.is_some()) {
             let failed = |error: io::Error| format!("port {}: {error}", key.port);

@@ -41,6 +41,7 @@ use crate::watch::Watch;
 use ::ring::{Frame, FramePool};
 use base::{Addr, Duration, FlowKey, Instant};
 use claims::Claims;
+pub(crate) use claims::sharing_ends;
 use libc::SOL_PACKET;
 use returns::Fresh;
 use ring::Ring;

@@ -12,6 +12,8 @@
 //!
 //! Other processes of ours see in a [ledger](crate::ledger) which those are, and keep off them.
 //!
+//! An interface that was deleted and is back is another one to the kernel: [`Claims::inherit`] takes the ports there.
+//!
 //! A risk remains: the kernel may pick, for a connection of its own to the very same remote
 //! port, a local port that a connection of ours uses; it is nil if the two draw from different ranges.
 
@@ -19,10 +21,11 @@ use super::bpf::LocalKey;
 use super::bpf::program::{ANY4, ANY6, EXACT, SHARED4, SHARED6};
 use super::bpf::sys as bpf;
 use crate::ledger::Ledger;
+use crate::packet::sharing_ends;
 use crate::port::{ClaimError, PortClaim};
 use crate::sys::{self, SockAddr, check};
 use base::Addr;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,6 +101,12 @@ impl Place {
         Place { addr: claim.addr, port: claim.port, v6_only: claim.v6_only && any6 }
     }
 
+    /// The claim of a listener there.
+    fn claim(&self, reuse_port: bool) -> PortClaim {
+        let Place { addr, port, v6_only } = *self;
+        PortClaim { addr, port, reuse_port, ephemeral: false, v6_only }
+    }
+
     /// Which bits of the port's mark stand for it.
     fn bits(&self) -> u64 {
         match (self.addr.is_unspecified(), self.addr.is_v4(), self.v6_only) {
@@ -139,6 +148,10 @@ struct Table {
     listening: HashMap<Place, Listening>,
     /// Claims of outgoing ports, by port and bit.
     shared: HashMap<(u16, u64), u32>,
+    /// Addresses of the interface.
+    addresses: BTreeSet<Addr>,
+    /// Those it lost: when it is deleted it loses all first, and its successor will have them.
+    former: BTreeSet<Addr>,
     /// For other processes to see.
     ledger: Option<Ledger>,
 }
@@ -152,6 +165,19 @@ impl Table {
     fn note(&mut self, port: u16, ours: bool) -> io::Result<()> {
         self.ledger.as_mut().map_or(Ok(()), |ledger| ledger.note(port, ours))
     }
+}
+
+/// Most addresses remembered that the interface lost.
+const FORMER_MAX: usize = 256;
+
+/// How a socket is bound to a port.
+#[derive(Clone, Copy, Default)]
+struct Binding {
+    v6_only: bool,
+    /// Past connections in TIME-WAIT (SO_REUSEADDR).
+    reuse: bool,
+    /// The interface may not have the address yet.
+    absent: bool,
 }
 
 /// Claims of one program on one interface; shared by its ports.
@@ -183,12 +209,76 @@ impl Claims {
 
     /// The interface has this address: packets to it may be ours.
     pub(super) fn add_address(&self, addr: Addr) -> io::Result<()> {
+        {
+            let mut table = self.lock();
+            table.addresses.insert(addr);
+            table.former.remove(&addr);
+        }
         bpf::update(&self.local, &LocalKey::addr(addr), &0_u32)
     }
 
     /// The interface lost this address.
     pub(super) fn remove_address(&self, addr: Addr) -> io::Result<()> {
+        {
+            let mut table = self.lock();
+            if table.addresses.remove(&addr) && table.former.len() < FORMER_MAX {
+                table.former.insert(addr);
+            }
+        }
         bpf::delete(&self.local, &LocalKey::addr(addr))
+    }
+
+    /// Ends the notes for other processes: the program that reads the claims is on no interface.
+    pub(super) fn drop_ledger(&self) {
+        self.lock().ledger = None;
+    }
+
+    /// Gives all ports back to the kernel.
+    pub(super) fn give_up(&self) {
+        let mut table = self.lock();
+        table.ledger = None;
+        table.listening.values_mut().for_each(|entry| entry.reservation = None);
+    }
+
+    /// Takes all ports of `old`, which were claimed on an interface that is gone, on this one, which has none yet.
+    ///
+    /// Ports that connections leave from are not tried: the program leaves flows of kernel sockets to the kernel.
+    ///
+    /// # Errors
+    /// Says which port cannot be had and why. The link ends then.
+    pub(super) fn inherit(&self, old: &Claims) -> Result<(), String> {
+        let mut from = old.lock();
+        if let Some((place, _)) = from.listening.iter().find(|(_, entry)| entry.reservation.is_none()) {
+            return Err(sharing_ends(place.port));
+        }
+        let mut table = self.lock();
+        let (now, former) = (std::mem::take(&mut from.addresses), std::mem::take(&mut from.former));
+        for addr in now.into_iter().chain(former) {
+            table.addresses.insert(addr);
+            // Failure means that the map is full: such an address stays with the kernel.
+            drop(bpf::update(&self.local, &LocalKey::addr(addr), &0_u32));
+        }
+        for (place, entry) in &mut from.listening {
+            let failed = |error: io::Error| format!("port {}: {error}", place.port);
+            let reservation = match entry.reservation.take_if(|_| old.ifindex == self.ifindex) {
+                Some(same) => same,
+                None => self
+                    .reserve(&place.claim(entry.reuse_port), &friends(&table, place), true)
+                    .map_err(failed)?,
+            };
+            let Listening { count, reuse_port, .. } = *entry;
+            let entry = Listening { reservation: Some(reservation), count, reuse_port };
+            self.enter(&mut table, *place, entry).map_err(failed)?;
+        }
+        for (&(port, bit), &count) in &from.shared {
+            table.note(port, true).map_err(|error| format!("port {port}: {error}"))?;
+            table.shared.insert((port, bit), count);
+            self.marks.cell(port).fetch_or(bit, Ordering::Relaxed);
+        }
+        // Those of the old interface are not free before these are taken.
+        from.listening.clear();
+        from.shared.clear();
+        Ok(())
     }
 
     /// Takes a port.
@@ -222,7 +312,7 @@ impl Claims {
         }
         // Where a listener of ours has the port, it is reserved already.
         if !table.shared.contains_key(&key) && !table.listening.keys().any(ours) {
-            let free = self.bind(claim, true, false).map(drop);
+            let free = self.bind(claim, Binding { v6_only: true, ..Binding::default() }).map(drop);
             if fresh && free.is_err() {
                 table.note(claim.port, false).map_err(ClaimError::Os)?;
             }
@@ -251,18 +341,15 @@ impl Claims {
     fn listen(&self, claim: &PortClaim) -> Result<(), ClaimError> {
         let mut table = self.lock();
         let place = Place::of(claim);
-        let mut friends = Vec::new();
-        for (_, entry) in table.listening.iter().filter(|(other, _)| other.overlaps(&place)) {
-            if !(entry.reuse_port && claim.reuse_port) {
-                return Err(ClaimError::InUse);
-            }
-            friends.extend(entry.reservation.as_ref().map(AsRawFd::as_raw_fd));
+        let mut overlapping = table.listening.iter().filter(|(other, _)| other.overlaps(&place));
+        if overlapping.any(|(_, entry)| !(entry.reuse_port && claim.reuse_port)) {
+            return Err(ClaimError::InUse);
         }
         if let Some(entry) = table.listening.get_mut(&place) {
             entry.count += 1;
             return Ok(());
         }
-        let reservation = self.reserve(claim, &friends).map_err(refusal)?;
+        let reservation = self.reserve(claim, &friends(&table, &place), false).map_err(refusal)?;
         let entry = Listening { reservation: Some(reservation), count: 1, reuse_port: claim.reuse_port };
         self.enter(&mut table, place, entry).map_err(ClaimError::Os)
     }
@@ -307,9 +394,10 @@ impl Claims {
     }
 
     /// A kernel socket that keeps the port from every other program. `friends` are reservations of ours for the
-    /// same port that the new one may overlap.
-    fn reserve(&self, claim: &PortClaim, friends: &[RawFd]) -> io::Result<OwnedFd> {
-        match self.bind(claim, claim.v6_only, false) {
+    /// same port that the new one may overlap; the address may be `absent` for now.
+    fn reserve(&self, claim: &PortClaim, friends: &[RawFd], absent: bool) -> io::Result<OwnedFd> {
+        let binding = Binding { v6_only: claim.v6_only, reuse: false, absent };
+        match self.bind(claim, binding) {
             Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
             done => return done,
         }
@@ -319,7 +407,7 @@ impl Claims {
         for &friend in friends {
             set_reuse(friend, true)?;
         }
-        let reservation = self.bind(claim, claim.v6_only, true);
+        let reservation = self.bind(claim, Binding { reuse: true, ..binding });
         for &friend in friends {
             set_reuse(friend, false)?;
         }
@@ -329,7 +417,8 @@ impl Claims {
     }
 
     /// Only on our interface: the same port on another one is not ours to take.
-    fn bind(&self, claim: &PortClaim, v6_only: bool, reuse: bool) -> io::Result<OwnedFd> {
+    fn bind(&self, claim: &PortClaim, binding: Binding) -> io::Result<OwnedFd> {
+        let Binding { v6_only, reuse, absent } = binding;
         let addr = SockAddr::new(claim.addr, claim.port, self.ifindex);
         let socket = sys::socket(addr.family(), libc::SOCK_STREAM, 0)?;
         let fd = socket.as_raw_fd();
@@ -338,6 +427,10 @@ impl Claims {
             sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &i32::from(v6_only))?;
         }
         set_reuse(fd, reuse)?;
+        if absent {
+            // IPv6 has the option from the same place.
+            sys::set_option(fd, libc::SOL_IP, libc::IP_FREEBIND, &1_i32)?;
+        }
         let (raw, len) = addr.raw();
         // SAFETY: `raw` points to a socket address of `len` bytes.
         check(unsafe { libc::bind(fd, raw, len) })?;
@@ -348,6 +441,12 @@ impl Claims {
         // A panic elsewhere leaves whole entries behind.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Reservations of ours that one for `place` may overlap.
+fn friends(table: &Table, place: &Place) -> Vec<RawFd> {
+    let overlapping = table.listening.iter().filter(|(other, _)| other.overlaps(place));
+    overlapping.filter_map(|(_, entry)| entry.reservation.as_ref()).map(AsRawFd::as_raw_fd).collect()
 }
 
 fn set_reuse(fd: RawFd, on: bool) -> io::Result<()> {

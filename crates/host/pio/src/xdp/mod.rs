@@ -27,6 +27,8 @@
 //!
 //! **As an end of a wire** ([`XdpConfig::whole`]) another program takes every frame, for any destination.
 //!
+//! **An interface that is deleted and made again** is served again (`returns`).
+//!
 //! **Queues.** Every receive queue of the device must be served, or the kernel would answer what arrives
 //! there with resets; if there are fewer ports than queues, a port serves several. Which queue a flow's
 //! packets arrive at is the device's decision.
@@ -41,6 +43,7 @@ mod lane;
 mod port;
 mod proof;
 mod queues;
+mod returns;
 mod rings;
 mod steering;
 mod supers;
@@ -56,7 +59,6 @@ use crate::sys::Bell;
 use bpf::sys::Hook;
 use device::Device;
 use lane::{Grant, Lane, LaneConfig};
-use proof::Requests;
 use ring::FramePool;
 use std::io;
 use std::sync::Arc;
@@ -186,9 +188,8 @@ pub fn open_xdp_with(iface: &str, config: &XdpConfig) -> Result<Vec<XdpPort>, Op
 
 fn open_ports(device: &Device, config: &XdpConfig, hooks: &[Hook]) -> Result<Vec<XdpPort>, OpenError> {
     let open = || -> Result<Vec<XdpPort>, OpenError> {
-        let steering = Arc::new(Steering::attach(device, hooks, config.whole)?);
-        let requests = if config.tx_checksum { Requests::find(device) } else { Requests::default() };
-        (0..config.ports).map(|number| open_port(device, config, number, &steering, requests)).collect()
+        let steering = Arc::new(Steering::attach(device, hooks, config)?);
+        (0..config.ports).map(|number| open_port(device, config, number, &steering)).collect()
     };
     open().map_err(|error| if device.is_gone() { OpenError::no_interface(&device.name) } else { error })
 }
@@ -226,7 +227,6 @@ fn open_port(
     config: &XdpConfig,
     number: u16,
     steering: &Arc<Steering>,
-    requests: Requests,
 ) -> Result<XdpPort, OpenError> {
     let queues: Vec<u16> = (number..device.queues).step_by(config.ports.into()).collect();
     let share = config.rx_ring / (queues.len() as u32).next_power_of_two();
@@ -246,7 +246,7 @@ fn open_port(
         tx: config.tx_ring,
         frags: steering.has_frags(),
         zero_copy: zero_copy && holds_whole(device, slot_size),
-        requests,
+        requests: steering.requests(),
     };
     let lanes = open_lanes(device, &queues, lane, steering, &pool)?;
     let scope = if config.whole { Scope::Link } else { Scope::All };
@@ -265,7 +265,7 @@ fn open_port(
         tso_max: if supers.is_some() { supers::LARGEST } else { 0 },
         headroom: lanes[0].grant.headroom,
         local_peer: true,
-        fallback: steering.refusal().map(String::from).or_else(|| not_for_bonds(device, config)),
+        fallback: steering.refusal().or_else(|| not_for_bonds(device, config)),
         ..Caps::plain(
             &format!("xdp:{}", device.name),
             device.mtu.min(port::largest(slot_size)),
@@ -281,6 +281,7 @@ fn open_port(
         pool,
         supers,
         keep: config.tx_ring,
+        config: config.clone(),
         steering: steering.clone(),
         monitor,
         bell: Arc::new(bell),

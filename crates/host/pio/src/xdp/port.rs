@@ -1,12 +1,15 @@
 //! The port: one core's share of an interface.
 
+use super::XdpConfig;
 use super::lane::{Kick, Lane, LaneConfig, TX_METADATA};
+use super::returns::LaneCounts;
 use super::steering::Steering;
 use super::supers::Supers;
 use crate::netlink::Monitor;
 use crate::port::*;
+use crate::sum;
 use crate::sys::{self, Bell};
-use base::{Addr, Duration};
+use base::{Addr, Duration, Instant};
 use ring::{Frame, FramePool};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -46,27 +49,38 @@ pub struct XdpPort {
     /// Receive queues of the interface that have been looked at.
     pub(super) queues: u16,
     /// Lane from which to receive first.
-    turn: usize,
+    pub(super) turn: usize,
     pub(super) pool: FramePool,
     /// The way out for super-segments, where the kernel copies.
-    supers: Option<Supers>,
+    pub(super) supers: Option<Supers>,
     /// Slots that are never lent for receiving, so that there is something to answer with.
     pub(super) keep: u32,
     /// The interface's MTU, which super-segments exceed.
     mtu: usize,
     pub(super) steering: Arc<Steering>,
-    monitor: Monitor,
+    pub(super) monitor: Monitor,
     /// Events that opening the port has read already.
     early: Vec<NetEvent>,
     bell: Arc<Bell>,
-    /// Descriptors that [`PacketIo::wait`] polls: the bell, the monitor, the lanes.
+    /// Descriptors that [`PacketIo::wait`] polls: the bell, the monitor, those of others, the lanes.
     pub(super) watched: Vec<libc::pollfd>,
+    also: Vec<RawFd>,
     /// The kernel said that the interface is down, and has not said otherwise.
-    down: bool,
-    /// It was said that the interface is gone.
-    told_gone: bool,
+    pub(super) down: bool,
+    /// When the interface was found deleted; there are no lanes while it is.
+    pub(super) gone: Option<Instant>,
+    /// The link has ended: the interface is back and cannot be used.
+    pub(super) ended: bool,
+    /// Why the link ends once the interface is deleted, if it does.
+    pub(super) leaves: Option<String>,
+    /// Number of the interface on which the lanes are ([`Steering::epoch`]).
+    pub(super) epoch: u64,
+    pub(super) returns: u64,
+    /// Counters of lanes that ended.
+    pub(super) past: LaneCounts,
+    pub(super) config: XdpConfig,
     /// The transmit ring holds packets that the kernel has not taken.
-    unsent: bool,
+    pub(super) unsent: bool,
     counters: Counters,
     /// Frames that had been received when the kernel was last asked for other news.
     known_at: u64,
@@ -82,6 +96,7 @@ pub(super) struct Parts {
     pub(super) pool: FramePool,
     pub(super) supers: Option<Supers>,
     pub(super) keep: u32,
+    pub(super) config: XdpConfig,
     pub(super) steering: Arc<Steering>,
     pub(super) monitor: Monitor,
     pub(super) bell: Arc<Bell>,
@@ -90,9 +105,8 @@ pub(super) struct Parts {
 
 impl XdpPort {
     pub(super) fn new(parts: Parts) -> XdpPort {
-        let Parts { caps, lanes, lane, queues, pool, supers, keep, steering, monitor, bell, mtu } = parts;
-        let fds = [bell.fd(), monitor.fd()].into_iter().chain(lanes.iter().map(Lane::fd));
-        let watched = fds.map(|fd| sys::interest(fd, libc::POLLIN)).collect();
+        let Parts { caps, lanes, lane, queues, pool, supers, keep, config, steering, monitor, bell, mtu } =
+            parts;
         let mut port = XdpPort {
             caps,
             lanes,
@@ -107,14 +121,22 @@ impl XdpPort {
             monitor,
             early: Vec::new(),
             bell,
-            watched,
+            watched: Vec::new(),
+            also: Vec::new(),
             down: false,
-            told_gone: false,
+            gone: None,
+            ended: false,
+            leaves: None,
+            epoch: 0,
+            returns: 0,
+            past: LaneCounts::default(),
+            config,
             unsent: false,
             counters: Counters::default(),
             known_at: 0,
             unlooked: Duration::ZERO,
         };
+        port.watch();
         port.refill();
         // The program must know our addresses before the first claim.
         let mut early = Vec::new();
@@ -130,7 +152,7 @@ impl XdpPort {
 
     /// The device reads and writes our frames, nothing is copied.
     pub fn is_zero_copy(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.grant.zero_copy)
+        !self.lanes.is_empty() && self.lanes.iter().all(|lane| lane.grant.zero_copy)
     }
 
     /// Returns the number of receive queues that the port serves.
@@ -141,12 +163,20 @@ impl XdpPort {
 
     /// Descriptors more whose news end a sleep; their owner keeps them open.
     pub(crate) fn watch_also(&mut self, fds: &[RawFd]) {
-        self.watched.extend(fds.iter().map(|&fd| sys::interest(fd, libc::POLLIN)));
+        self.also.extend(fds);
+        self.watch();
+    }
+
+    /// Has [`PacketIo::wait`] poll the lanes as they are now.
+    pub(super) fn watch(&mut self) {
+        let fds = [self.bell.fd(), self.monitor.fd()].into_iter();
+        let fds = fds.chain(self.also.iter().copied()).chain(self.lanes.iter().map(Lane::fd));
+        self.watched = fds.map(|fd| sys::interest(fd, libc::POLLIN)).collect();
     }
 
     /// Has the program steer a listening port to us, or leave it to the kernel; who else may have it is not asked.
     pub(crate) fn steer(&mut self, claim: &PortClaim, wanted: bool) -> std::io::Result<()> {
-        self.steering.claims().steer(claim, wanted)
+        self.steering.steer(claim, wanted)
     }
 
     /// Bytes of a packet that a frame holds.
@@ -162,16 +192,31 @@ impl XdpPort {
 
     /// Reads the kernel's news and tells the XDP program what it must know.
     fn look_at_kernel(&mut self, events: &mut Vec<NetEvent>) {
+        self.hear(events);
+        // Another port of the interface may have heard of it first.
+        let left = self.monitor.take_left() || self.steering.epoch() != self.epoch;
+        if self.gone.is_none() {
+            // Owners who poll the sockets by themselves must see them go: the next may have the same numbers.
+            if left {
+                self.lose();
+            }
+        } else if self.seek() {
+            self.hear(events);
+        }
+    }
+
+    fn hear(&mut self, events: &mut Vec<NetEvent>) {
         let start = events.len();
         self.monitor.poll(events);
-        if self.monitor.take_touched() {
+        if self.monitor.take_touched() && self.gone.is_none() {
             self.follow_queues();
         }
+        let ifindex = self.lane.ifindex;
         for event in &mut events[start..] {
             match *event {
                 // Failure means that the map is full: such an address stays with the kernel.
-                NetEvent::AddrAdded { addr, .. } => drop(self.steering.address(addr, true)),
-                NetEvent::AddrRemoved { addr } => drop(self.steering.address(addr, false)),
+                NetEvent::AddrAdded { addr, .. } => drop(self.steering.address(ifindex, addr, true)),
+                NetEvent::AddrRemoved { addr } => drop(self.steering.address(ifindex, addr, false)),
                 NetEvent::Link { up } => self.down = !up,
                 NetEvent::Mac(mac) => self.caps.mac = mac,
                 NetEvent::Mtu(mtu) => {
@@ -190,9 +235,10 @@ impl XdpPort {
 
     /// While the interface is down: is it still?
     fn still_down(&mut self) -> Result<(), IoError> {
-        let health = self.lanes[0].health();
-        self.down = matches!(health, Err(IoError::Down));
-        health.map_err(|error| tell_gone(error, &mut self.told_gone, &self.caps))
+        let Some(lane) = self.lanes.first() else { return Err(self.absence()) };
+        let health = lane.health();
+        self.down = false;
+        health.map_err(|error| self.failure(error))
     }
 
     /// One sleep. News of the kernel's are read at once, lest they cut the next sleep short.
@@ -201,11 +247,16 @@ impl XdpPort {
         self.counters.wakeups += 1;
         if wake != Wake::Timeout && self.watched[1].revents != 0 {
             self.monitor.expect_news();
-            let mut events = std::mem::take(&mut self.early);
-            self.look_at_kernel(&mut events);
-            self.early = events;
+            self.look_early();
         }
         Ok(wake)
+    }
+
+    /// Reads the kernel's news, for the next call of [`PacketIo::net_events`].
+    fn look_early(&mut self) {
+        let mut events = std::mem::take(&mut self.early);
+        self.look_at_kernel(&mut events);
+        self.early = events;
     }
 
     /// Hands what is in the transmit ring to the kernel.
@@ -217,9 +268,8 @@ impl XdpPort {
                 Ok(())
             }
             Err(error) => {
-                self.unsent = true;
-                self.down = matches!(error, IoError::Down);
-                Err(tell_gone(error, &mut self.told_gone, &self.caps))
+                (self.unsent, self.down) = (true, false);
+                Err(self.failure(error))
             }
         }
     }
@@ -233,12 +283,18 @@ impl XdpPort {
         let mut count = 0;
         while count < room {
             let supers = self.supers.is_some();
-            let Some(packet) = batch.pop_front_if(|packet| !(supers && is_super(packet))) else { break };
+            let Some(mut packet) = batch.pop_front_if(|packet| !(supers && is_super(packet))) else { break };
             count += 1;
             if self.refuses(&packet) {
                 self.counters.tx_refused += 1;
                 self.pool.retire(packet.frame);
             } else {
+                if !self.lanes[0].grant.tx_metadata
+                    && let Some(asked) = packet.meta.checksum.take()
+                {
+                    // The interface before this one filled it in. That the field is inside was looked at.
+                    sum::complete(packet.frame.data_mut(), asked);
+                }
                 self.lanes[0].send(&mut self.pool, packet);
             }
         }
@@ -275,7 +331,7 @@ impl PacketIo for XdpPort {
 
     fn take(&mut self) -> Option<Frame> {
         let frame = self.pool.take().or_else(|| {
-            self.lanes[0].complete(&mut self.pool);
+            self.lanes.first_mut()?.complete(&mut self.pool);
             self.pool.take()
         });
         let Some(mut frame) = frame else {
@@ -301,6 +357,9 @@ impl PacketIo for XdpPort {
     }
 
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        if self.lanes.is_empty() {
+            return Err(self.absence());
+        }
         let mut count = 0;
         for step in 0..self.lanes.len() {
             let lane = (self.turn + step) % self.lanes.len();
@@ -319,7 +378,7 @@ impl PacketIo for XdpPort {
     }
 
     fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        if self.down {
+        if self.down || self.lanes.is_empty() {
             self.still_down()?;
         }
         let count = self.fill_ring(batch);
@@ -335,8 +394,8 @@ impl PacketIo for XdpPort {
                 Ok(count + more)
             }
             Err(error) => {
-                self.down = matches!(error, IoError::Down);
-                Err(tell_gone(error, &mut self.told_gone, &self.caps))
+                self.down = false;
+                Err(self.failure(error))
             }
         }
     }
@@ -365,6 +424,9 @@ impl PacketIo for XdpPort {
             if self.unlooked >= slice || sleep.is_zero() {
                 self.unlooked = Duration::ZERO;
                 let was_down = self.down;
+                if self.gone.is_some() {
+                    self.look_early();
+                }
                 match self.still_down() {
                     Ok(()) if was_down || self.unsent => return Ok(Wake::Ready),
                     Ok(()) | Err(IoError::Down) => {}
@@ -388,11 +450,11 @@ impl PacketIo for XdpPort {
 
     fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
         // Nothing is the kernel's where everything is ours.
-        if self.steering.is_whole() { Ok(()) } else { self.steering.claims().claim(claim) }
+        if self.steering.is_whole() { Ok(()) } else { self.steering.claim(claim) }
     }
 
     fn release(&mut self, claim: &PortClaim) {
-        self.steering.claims().release(claim);
+        self.steering.release(claim);
     }
 
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
@@ -420,19 +482,16 @@ impl PacketIo for XdpPort {
             ("xdp_zero_copy", self.is_zero_copy().into()),
             ("xdp_tx_checksum", self.caps.tx_checksum.into()),
         ];
-        let sum = |of: &dyn Fn(&Lane) -> u64| self.lanes.iter().map(of).sum();
         if let Some(supers) = &self.supers {
             stats.push(("tx_socket", supers.sent));
             stats.push(("tx_socket_lost", supers.lost));
             stats.push(("tx_socket_refused", supers.refused));
         }
-        stats.push(("rx_bad_descriptors", sum(&|lane| lane.faults.bad)));
-        stats.push(("rx_too_long", sum(&|lane| lane.faults.too_long)));
-        stats.push(("tx_lost", sum(&|lane| lane.tx_lost)));
-        stats.push(("rx_dropped", sum(&|lane| lane.statistics().rx_dropped)));
-        stats.push(("rx_ring_full", sum(&|lane| lane.statistics().rx_ring_full)));
-        stats.push(("rx_no_buffer", sum(&|lane| lane.statistics().rx_fill_ring_empty_descs)));
-        stats.push(("tx_invalid", sum(&|lane| lane.statistics().tx_invalid_descs)));
+        stats.extend(self.lane_counts());
+        stats.push(("down", self.down.into()));
+        stats
+            .push(("gone_ms", self.gone.map_or(0, |since| sys::monotonic().since(since).as_millis() as u64)));
+        stats.push(("returns", self.returns));
         stats.extend(self.monitor.stats());
         stats
     }

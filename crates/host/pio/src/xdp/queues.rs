@@ -12,10 +12,15 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 /// Fewest buffers that a queue receives with.
-const BUFFERS_MIN: u32 = 64;
+pub(super) const BUFFERS_MIN: u32 = 64;
 
 /// The receive queues of an interface, whatever its name is now.
 fn queues_of(ifindex: u32) -> io::Result<u16> {
+    Ok(Ethtool::new(&name_of(ifindex)?)?.queues())
+}
+
+/// The name that an interface has now.
+pub(super) fn name_of(ifindex: u32) -> io::Result<String> {
     let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     // SAFETY: all zero is a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -24,7 +29,7 @@ fn queues_of(ifindex: u32) -> io::Result<u16> {
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFNAME as _, &raw mut request) })?;
     // SAFETY: the kernel ended the name with a zero.
     let name = unsafe { CStr::from_ptr(request.ifr_name.as_ptr()) };
-    Ok(Ethtool::new(&name.to_string_lossy())?.queues())
+    Ok(name.to_string_lossy().into_owned())
 }
 
 impl XdpPort {

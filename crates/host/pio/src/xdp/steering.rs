@@ -6,14 +6,19 @@ use super::bpf::sys::{self as bpf, Hook, LoadError, MapKind};
 use super::claims::{Claims, Marks, PORTS};
 use super::device::{Device, Ethtool};
 use super::holder;
-use super::refused;
+use super::proof::Requests;
+use super::returns::Refusal;
+use super::{XdpConfig, refused};
 use crate::ledger::Ledger;
 use crate::open::OpenError;
+use crate::port::{ClaimError, PortClaim};
 use crate::shared;
 use crate::sys;
 use base::Addr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most addresses of an interface and exact claims together.
 const LOCAL_MAX: u32 = 1 << 14;
@@ -65,77 +70,205 @@ fn not_loaded(failure: LoadError) -> OpenError {
     }
 }
 
-/// The program at work. When the last port drops it, or the process dies, the kernel has everything back.
-pub(super) struct Steering {
-    loaded: Loaded,
+/// A program on an interface.
+struct Attached {
     hook: Hook,
     /// Why the place where the program was to be first refused it, if it did.
     refusal: Option<String>,
     /// Socket that keeps the interface in promiscuous mode, where it is an end of a wire.
-    all_ears: Option<OwnedFd>,
-    /// Last: the program stays while anything else does.
+    _all_ears: Option<OwnedFd>,
     _link: OwnedFd,
+}
+
+/// The program on the interface as it is now.
+struct Placed {
+    ifindex: u32,
+    /// Counts the interfaces of the name, and the end of the link.
+    epoch: u64,
+    loaded: Loaded,
+    /// None while the interface is gone, and once the link has ended. After `loaded`: the program stays while anything
+    /// else does.
+    attached: Option<Attached>,
+    requests: Requests,
+    /// Why the link has ended.
+    ended: Option<String>,
+}
+
+/// The program at work, for all ports of an interface. When the last port drops it, or the process dies, the kernel has
+/// everything back.
+pub(super) struct Steering {
+    placed: Mutex<Placed>,
+    /// That of `placed`, read without its lock.
+    epoch: AtomicU64,
+    whole: bool,
+    /// The network namespace of the interface.
+    network: u64,
 }
 
 impl Steering {
     /// Loads the program and puts it on the interface, at the first of the hooks that takes it.
-    pub(super) fn attach(device: &Device, hooks: &[Hook], whole: bool) -> Result<Steering, OpenError> {
-        let loaded = Loaded::new(device, whole)?;
-        let all_ears = whole.then(|| all_ears(device.index)).transpose();
-        let all_ears = all_ears.map_err(|e| refused("hear frames for others", e))?;
-        let mut last = None;
-        for &hook in hooks {
-            match bpf::attach_xdp(&loaded.program, device.index, hook) {
-                Ok(link) => {
-                    let ledger = shared::sweep(true).and_then(|()| Ledger::new(device.index));
-                    loaded
-                        .claims
-                        .keep(ledger.map_err(|e| refused("note the ports that connections leave from", e))?);
-                    let refusal = last.as_ref().map(|error| refusal(device, error));
-                    return Ok(Steering { loaded, hook, refusal, all_ears, _link: link });
-                }
-                Err(error) if is_held(&error) => return Err(held(device)),
-                Err(error) => last = Some(error),
-            }
+    pub(super) fn attach(device: &Device, hooks: &[Hook], config: &XdpConfig) -> Result<Steering, OpenError> {
+        let (loaded, attached) = attach(device, hooks, config.whole)?;
+        let requests = if config.tx_checksum { Requests::find(device) } else { Requests::default() };
+        let attached = Some(attached);
+        let placed = Placed { ifindex: device.index, epoch: 0, loaded, attached, requests, ended: None };
+        let network = sys::network().map_err(|e| OpenError::os("ask for the network namespace", e))?;
+        Ok(Steering { placed: Mutex::new(placed), epoch: AtomicU64::new(0), whole: config.whole, network })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Placed> {
+        // A panic elsewhere leaves whole programs behind.
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number that changes with each interface that the program is put on.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Notes the loss of the interface of `epoch`. If it was only moved elsewhere, the program leaves it.
+    pub(super) fn lose(&self, epoch: u64) {
+        let mut placed = self.lock();
+        if placed.epoch == epoch {
+            placed.attached = None;
+            placed.loaded.claims.drop_ledger();
         }
-        let error = last.unwrap_or_else(|| io::ErrorKind::Unsupported.into());
-        if hooks == [Hook::Native] {
-            return Err(not_native(device, &error));
+    }
+
+    /// Puts a program with the claims so far on the interface that came for that of `epoch`, unless another port has;
+    /// returns its epoch.
+    pub(super) fn go_on(
+        &self,
+        device: &Device,
+        hooks: &[Hook],
+        config: &XdpConfig,
+        epoch: u64,
+    ) -> Result<u64, Refusal> {
+        let mut placed = self.lock();
+        if let Some(why) = &placed.ended {
+            return Err(Refusal::Final(why.clone()));
         }
-        Err(refused(&format!("put an XDP program on interface '{}'", device.name), error))
+        if placed.epoch != epoch && placed.ifindex == device.index && placed.attached.is_some() {
+            return Ok(placed.epoch);
+        }
+        match sys::network() {
+            Ok(network) if network == self.network => {}
+            Ok(_) => return Err(Refusal::Final("this program is in another network namespace now".into())),
+            Err(error) => return Err(Refusal::Final(format!("/proc/thread-self/ns/net: {error}"))),
+        }
+        placed.attached = None;
+        placed.loaded.claims.drop_ledger();
+        let refused = |error| Refusal::of(&error, device);
+        let (loaded, attached) = attach(device, hooks, self.whole).map_err(refused)?;
+        let inherited = loaded.claims.inherit(&placed.loaded.claims);
+        inherited.map_err(|why| Refusal::unless_gone(why, device))?;
+        // Frames have room for requests only if they had from the beginning.
+        let asks = config.tx_checksum && placed.requests != Requests::default();
+        placed.requests = if asks { Requests::find(device) } else { Requests::default() };
+        placed.ifindex = device.index;
+        placed.loaded = loaded;
+        placed.attached = Some(attached);
+        Ok(self.next(&mut placed))
+    }
+
+    /// Ends the link for all its ports: the kernel has everything back.
+    pub(super) fn end(&self, why: &str) {
+        let mut placed = self.lock();
+        if placed.ended.is_none() {
+            placed.ended = Some(why.into());
+            placed.attached = None;
+            placed.loaded.claims.give_up();
+            self.next(&mut placed);
+        }
+    }
+
+    fn next(&self, placed: &mut Placed) -> u64 {
+        placed.epoch += 1;
+        self.epoch.store(placed.epoch, Ordering::Relaxed);
+        placed.epoch
     }
 
     /// Gives a queue's packets to a socket.
     pub(super) fn serve(&self, queue: u16, socket: RawFd) -> io::Result<()> {
-        self.loaded.serve(queue, socket)
+        self.lock().loaded.serve(queue, socket)
     }
 
-    pub(super) fn claims(&self) -> &Claims {
-        &self.loaded.claims
+    /// Takes a port.
+    pub(super) fn claim(&self, claim: &PortClaim) -> Result<(), ClaimError> {
+        self.lock().loaded.claims.claim(claim)
+    }
+
+    /// Gives a port back.
+    pub(super) fn release(&self, claim: &PortClaim) {
+        self.lock().loaded.claims.release(claim);
+    }
+
+    /// Has the program take a listening port that another socket of this process holds in the kernel, or leave it.
+    pub(super) fn steer(&self, claim: &PortClaim, wanted: bool) -> io::Result<()> {
+        self.lock().loaded.claims.steer(claim, wanted)
     }
 
     /// Everything that arrives is ours.
     pub(super) fn is_whole(&self) -> bool {
-        self.all_ears.is_some()
+        self.whole
     }
 
     pub(super) fn has_frags(&self) -> bool {
-        self.loaded.frags
+        self.lock().loaded.frags
     }
 
     pub(super) fn is_native(&self) -> bool {
-        self.hook == Hook::Native
+        self.lock().attached.as_ref().is_some_and(|attached| attached.hook == Hook::Native)
+    }
+
+    /// Returns where checksum requests are obeyed.
+    pub(super) fn requests(&self) -> Requests {
+        self.lock().requests
     }
 
     /// Why the program is not where it was to be first.
-    pub(super) fn refusal(&self) -> Option<&str> {
-        self.refusal.as_deref()
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.lock().attached.as_ref().and_then(|attached| attached.refusal.clone())
     }
 
-    /// The interface gained or lost an address.
-    pub(super) fn address(&self, addr: Addr, present: bool) -> io::Result<()> {
-        if present { self.claims().add_address(addr) } else { self.claims().remove_address(addr) }
+    /// Interface `ifindex` gained or lost an address. It may be gone, and another in its place.
+    pub(super) fn address(&self, ifindex: u32, addr: Addr, present: bool) -> io::Result<()> {
+        let placed = self.lock();
+        let claims = &placed.loaded.claims;
+        match (placed.ifindex == ifindex, present) {
+            (false, _) => Ok(()),
+            (true, true) => claims.add_address(addr),
+            (true, false) => claims.remove_address(addr),
+        }
     }
+}
+
+/// Loads the program and puts it on the interface, at the first of the hooks that takes it.
+fn attach(device: &Device, hooks: &[Hook], whole: bool) -> Result<(Loaded, Attached), OpenError> {
+    let loaded = Loaded::new(device, whole)?;
+    let all_ears = whole.then(|| all_ears(device.index)).transpose();
+    let all_ears = all_ears.map_err(|e| refused("hear frames for others", e))?;
+    let mut last = None;
+    for &hook in hooks {
+        match bpf::attach_xdp(&loaded.program, device.index, hook) {
+            Ok(link) => {
+                let ledger = shared::sweep(true).and_then(|()| Ledger::new(device.index));
+                loaded
+                    .claims
+                    .keep(ledger.map_err(|e| refused("note the ports that connections leave from", e))?);
+                let refusal = last.as_ref().map(|error| refusal(device, error));
+                let attached = Attached { hook, refusal, _all_ears: all_ears, _link: link };
+                return Ok((loaded, attached));
+            }
+            Err(error) if is_held(&error) => return Err(held(device)),
+            Err(error) => last = Some(error),
+        }
+    }
+    let error = last.unwrap_or_else(|| io::ErrorKind::Unsupported.into());
+    if hooks == [Hook::Native] {
+        return Err(not_native(device, &error));
+    }
+    Err(refused(&format!("put an XDP program on interface '{}'", device.name), error))
 }
 
 /// Says why the program is not in the driver; the network stack runs it.

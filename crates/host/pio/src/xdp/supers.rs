@@ -55,15 +55,16 @@ impl Supers {
         sys::set_option(fd, SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
         sys::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SOCKET_BUFFER)
             .or_else(|_| sys::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &SOCKET_BUFFER))?;
-        // SAFETY: all zero is a valid sockaddr_ll; protocol 0 means that nothing is received.
-        let mut addr: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        addr.sll_family = libc::AF_PACKET as u16;
-        addr.sll_ifindex = ifindex as i32;
-        let len = size_of::<libc::sockaddr_ll>() as u32;
-        // SAFETY: `addr` is a socket address of `len` bytes.
-        check(unsafe { libc::bind(fd, (&raw const addr).cast(), len) })?;
+        bind(&socket, ifindex)?;
         let pool = FramePool::new(SLOTS, SLOT)?;
         Ok(Supers { socket, pool, lot: Lot::new(), sent: 0, lost: 0, refused: 0 })
+    }
+
+    /// Sends on interface `ifindex` from now on.
+    pub(super) fn move_to(&self, ifindex: u32) -> io::Result<()> {
+        // That its interface went away is known.
+        let _ = sys::take_error(self.socket.as_raw_fd());
+        bind(&self.socket, ifindex)
     }
 
     /// A frame that holds a super-segment.
@@ -143,4 +144,14 @@ impl Supers {
             self.retire(packet.frame, others);
         }
     }
+}
+
+fn bind(socket: &OwnedFd, ifindex: u32) -> io::Result<()> {
+    // SAFETY: all zero is a valid sockaddr_ll; protocol 0 means that nothing is received.
+    let mut addr: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    addr.sll_family = libc::AF_PACKET as u16;
+    addr.sll_ifindex = ifindex as i32;
+    let len = size_of::<libc::sockaddr_ll>() as u32;
+    // SAFETY: `addr` is a socket address of `len` bytes.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), len) }).map(drop)
 }

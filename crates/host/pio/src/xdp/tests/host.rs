@@ -29,25 +29,34 @@ impl Cable {
             return None;
         }
         let (here, peer) = (this_namespace(), another_namespace());
+        let index = Cable::lay(&peer, queues, mtu, || {});
+        Some(Cable { here, peer, index })
+    }
+
+    /// Lays the cable anew; `begun` runs while its ends are down and have no addresses.
+    pub(super) fn again(&mut self, queues: u16, begun: impl FnOnce()) {
+        self.index = Cable::lay(&self.peer, queues, 1500, begun);
+    }
+
+    fn lay(peer: &File, queues: u16, mtu: usize, begun: impl FnOnce()) -> u32 {
         let (index, other) = netlink::add_veth("x0", "x1", queues).unwrap();
         netlink::move_link(other, peer.as_fd()).unwrap();
+        begun();
         netlink::set_link(index, true, Some(mtu)).unwrap();
-        netlink::add_address(index, addr(OURS), 24).unwrap();
-        netlink::add_address(index, addr(OURS6), 64).unwrap();
-        within(&peer, || {
+        set_addresses(index);
+        within(peer, || {
             let other = netlink::interface("x1").unwrap().unwrap().index;
             netlink::set_link(other, true, Some(mtu)).unwrap();
             netlink::add_address(other, addr(PEER), 24).unwrap();
             netlink::add_address(other, addr(PEER6), 64).unwrap();
         });
-        let cable = Cable { here, peer, index };
         // A first exchange, so that carrier and neighbours are no matter of the tests.
-        let refused = cable.on_peer(|| {
+        let refused = within(peer, || {
             let to = SocketAddr::new(OURS.parse().unwrap(), 9);
             TcpStream::connect_timeout(&to, Duration::from_secs(5)).unwrap_err()
         });
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
-        Some(cable)
+        index
     }
 
     pub(super) fn open(&self, config: &XdpConfig) -> Option<Vec<XdpPort>> {
@@ -70,6 +79,12 @@ impl Cable {
     pub(super) fn on_peer<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         within(&self.peer, work)
     }
+}
+
+/// Gives our end its addresses.
+pub(super) fn set_addresses(index: u32) {
+    netlink::add_address(index, addr(OURS), 24).unwrap();
+    netlink::add_address(index, addr(OURS6), 64).unwrap();
 }
 
 /// A listener's claim of a port at every IPv4 address.

@@ -146,32 +146,39 @@ fn opens_while_the_interface_is_down() {
 }
 
 #[test]
-fn gone_for_good() {
+fn gone_it_waits() {
     let Some(cable) = Cable::new(1, 1500) else { return };
     let Some(mut port) = cable.port() else { return };
     netlink::delete_link(cable.index).unwrap();
-    assert!(matches!(port.wait(None), Err(IoError::Gone) | Ok(Wake::Ready)));
-    assert!(matches!(port.wait(Some(Duration::from_secs(3))), Err(IoError::Gone)));
+    assert!(matches!(port.wait(None), Ok(Wake::Ready)));
     let mut batch = TxBatch::from([frame(&mut port)]);
-    assert!(matches!(port.tx(&mut batch), Err(IoError::Gone)));
+    assert!(matches!(port.tx(&mut batch), Err(IoError::Down)));
+    assert!(matches!(port.rx(&mut RxBatch::new()), Err(IoError::Down)));
+    batch.drain(..).for_each(|packet| port.retire(packet.frame));
+    // News of the interface may be left; then it sleeps, as long as it was told.
+    let start = Instant::now();
+    while !matches!(port.wait(Some(Duration::from_millis(200))), Ok(Wake::Timeout)) {
+        assert!(start.elapsed() < Duration::from_secs(10), "it does not sleep");
+    }
 }
 
-/// Not a test by itself: the process whose interface [`the_end_of_an_interface_is_told`] deletes.
+/// Not a test by itself: the process whose interface [`loss_and_return_of_an_interface_are_told`] deletes.
 #[test]
 fn bereaved() {
     let Ok(link) = std::env::var("MILLSTREAM_BEREAVED") else { return };
     let mut port = crate::open(&link, 1).unwrap().pop().unwrap();
     println!("bereaved ready");
     let start = Instant::now();
-    // All ways by which a stack may learn it: each says it, and one is told.
+    let (mut events, mut down) = (Vec::new(), false);
     while start.elapsed() < Duration::from_secs(20) {
-        port.net_events(&mut Vec::new());
-        let ended = [
-            port.rx(&mut RxBatch::new()).map(drop),
-            port.wait(Some(Duration::from_millis(10))).map(drop),
-            port.rx(&mut RxBatch::new()).map(drop),
-        ];
-        if ended.iter().any(|result| matches!(result, Err(IoError::Gone))) {
+        port.net_events(&mut events);
+        let wait = port.wait(Some(Duration::from_millis(10))).map(drop);
+        let gone = [port.rx(&mut RxBatch::new()).map(drop), wait];
+        let says_down = gone.iter().any(|result| matches!(result, Err(IoError::Down)));
+        if says_down && !std::mem::replace(&mut down, true) {
+            println!("bereaved down");
+        }
+        if port.stats().contains(&("returns", 1)) {
             return;
         }
     }
@@ -179,8 +186,8 @@ fn bereaved() {
 }
 
 #[test]
-fn the_end_of_an_interface_is_told() {
-    let Some(cable) = Cable::new(1, 1500) else { return };
+fn loss_and_return_of_an_interface_are_told() {
+    let Some(mut cable) = Cable::new(1, 1500) else { return };
     if cable.port().is_none() {
         return;
     }
@@ -194,10 +201,14 @@ fn the_end_of_an_interface_is_told() {
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.any(|line| line.contains("bereaved ready")), "it did not start");
     netlink::delete_link(cable.index).unwrap();
+    assert!(lines.any(|line| line.contains("bereaved down")), "it did not notice");
+    cable.again(1, || {});
     let mut told = String::new();
     process.stderr.take().unwrap().read_to_string(&mut told).unwrap();
     assert!(process.wait().unwrap().success(), "{told}");
-    assert_eq!(told.matches("xdp:x0: the interface is gone").count(), 1, "{told}");
+    for what in ["gone (deleted", "back; connections go on"] {
+        assert_eq!(told.matches(&format!("xdp:x0: the interface is {what}")).count(), 1, "{told}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod host;
 mod life;
 mod program;
 mod queues;
+mod returns;
 mod sharing;
 mod supers;
 mod traffic;
