@@ -17,7 +17,7 @@ use crate::metadata::{self, Package};
 const LARGEST: &[(&str, usize)] = &[
     ("cc", 3),
     ("tcp", 41),
-    ("pio", 22),
+    ("pio", 20),
     ("trace", 3),
     ("stack", 20),
     ("sock", 6),

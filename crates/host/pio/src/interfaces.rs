@@ -1,5 +1,8 @@
 //! Interfaces of this network namespace, as the C library tells of them.
 
+use crate::netlink::{self, Interface};
+use crate::open::OpenError;
+use base::Addr;
 use std::ffi::{CStr, CString};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::null_mut;
@@ -44,6 +47,22 @@ pub fn addresses_of(name: &str) -> Vec<IpAddr> {
         libc::freeifaddrs(list);
     }
     found
+}
+
+/// Refuses a port of a bridge or a bond: addresses and connections are those of the interface above. One that has
+/// addresses of its own (in a VRF) is fit.
+pub(crate) fn stands_alone(interface: &Interface) -> Result<(), OpenError> {
+    let Some(master) = interface.master else { return Ok(()) };
+    let link_local = |addr: &IpAddr| Addr::from(*addr).is_link_local_v6();
+    if addresses_of(&interface.name).iter().any(|addr| !link_local(addr)) {
+        return Ok(());
+    }
+    let above = netlink::interfaces().map_err(|e| OpenError::os("ask for the interfaces", e))?;
+    let above = above.into_iter().find(|one| one.index == master).map_or("that".into(), |one| one.name);
+    Err(OpenError::Unusable {
+        what: format!("interface '{}'", interface.name),
+        help: format!("it belongs to '{above}', which has the addresses; use nic:{above}"),
+    })
 }
 
 #[cfg(test)]

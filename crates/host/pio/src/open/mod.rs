@@ -10,8 +10,6 @@ mod tests;
 
 pub use error::OpenError;
 
-use crate::interfaces::addresses_of;
-use crate::netlink::{self, Interface};
 use crate::packet::{PacketConfig, Receive, open_packet};
 use crate::pcap::{PcapConfig, open_pcap};
 use crate::port::PacketIo;
@@ -21,9 +19,7 @@ use crate::tap::{TapConfig, open_tap};
 use crate::user::{ADMIN, NO_RIGHTS, RAW, Rights, STEER};
 use crate::xdp::device::Ethtool;
 use crate::xdp::{XdpConfig, XdpMode, open_xdp_with};
-use base::Addr;
 use spec::Spec;
-use std::net::IpAddr;
 
 type Ports = Vec<Box<dyn PacketIo>>;
 
@@ -242,22 +238,6 @@ const KINDS: &[Kind] = &[
 
 /// Most queues a port may have.
 const QUEUES_MAX: u16 = 256;
-
-/// Refuses a port of a bridge or a bond: addresses and connections are those of the interface above. One that has
-/// addresses of its own (in a VRF) is fit.
-pub(crate) fn stands_alone(interface: &Interface) -> Result<(), OpenError> {
-    let Some(master) = interface.master else { return Ok(()) };
-    let link_local = |addr: &IpAddr| Addr::from(*addr).is_link_local_v6();
-    if addresses_of(&interface.name).iter().any(|addr| !link_local(addr)) {
-        return Ok(());
-    }
-    let above = netlink::interfaces().map_err(|e| OpenError::os("ask for the interfaces", e))?;
-    let above = above.into_iter().find(|one| one.index == master).map_or("that".into(), |one| one.name);
-    Err(OpenError::Unusable {
-        what: format!("interface '{}'", interface.name),
-        help: format!("it belongs to '{above}', which has the addresses; use nic:{above}"),
-    })
-}
 
 fn boxed<P: PacketIo + 'static>(ports: Vec<P>) -> Ports {
     ports.into_iter().map(|port| Box::new(port) as Box<dyn PacketIo>).collect()

@@ -2,7 +2,9 @@
 //! complete.
 
 use super::*;
+use crate::netlink;
 use crate::testnet::{cable, own_namespace};
+use base::Addr;
 use base::Rng;
 
 fn refusal(text: &str) -> String {

@@ -30,9 +30,10 @@ pub(crate) mod tests;
 pub(crate) use ring::fuzz;
 
 use crate::group::{LOOK, Member};
+use crate::interfaces::stands_alone;
 use crate::lot::Lot;
 use crate::netlink::{self, Monitor, Scope};
-use crate::open::{OpenError, stands_alone};
+use crate::open::OpenError;
 use crate::port::*;
 use crate::shared;
 use crate::sys;

@@ -1,7 +1,8 @@
 //! Properties of an interface, read before a port opens on it.
 
+use crate::interfaces::stands_alone;
 use crate::netlink::{self, XdpFeatures};
-use crate::open::{OpenError, stands_alone};
+use crate::open::OpenError;
 use crate::steer::Rss;
 use crate::sys::{check, socket};
 use std::io;
