@@ -17,6 +17,8 @@ use crate::rfc::clauses::{Document, Extent};
 use crate::rfc::trace::Trace;
 use crate::{Outcome, run};
 
+/// RFC of the protocol itself, whose list stands first.
+const PROTOCOL: u32 = 9293;
 const CLAUSES: &str = "docs/rfc";
 const PAGE: &str = "docs/RFC.md";
 
@@ -93,7 +95,7 @@ fn documents() -> Result<Vec<Document>, String> {
         }
     }
     // The protocol itself first.
-    documents.sort_by_key(|document| (!document.strict, document.rfc));
+    documents.sort_by_key(|document| (document.rfc != PROTOCOL, document.rfc));
     Ok(documents)
 }
 

@@ -28,8 +28,6 @@ use crate::rfc::sentences::{self, Counts, Sentences};
 pub(super) struct Document {
     pub(super) rfc: u32,
     pub(super) title: String,
-    /// Every MUST needs code and test, or an exception.
-    pub(super) strict: bool,
     pub(super) extent: Extent,
     pub(super) clauses: Vec<Clause>,
 }
@@ -77,7 +75,6 @@ pub(super) fn read(name: &str, text: &str) -> Result<Document, String> {
         return Err(wrong(&format!("is about RFC {rfc}")));
     }
     let title = string(&mut table, "title").ok_or_else(|| wrong("no `title`"))?;
-    let strict = table.remove("strict").and_then(|value| value.as_bool()).unwrap_or(false);
     let extent = extent(&mut table).map_err(|why| wrong(&why))?;
     let Some(Value::Array(rows)) = table.remove("clause") else { return Err(wrong("no `[[clause]]`")) };
     if let Some(key) = table.keys().next() {
@@ -92,7 +89,7 @@ pub(super) fn read(name: &str, text: &str) -> Result<Document, String> {
         }
         clauses.push(clause);
     }
-    let document = Document { rfc, title, strict, extent, clauses };
+    let document = Document { rfc, title, extent, clauses };
     document.check_extent().map_err(|why| wrong(&why))?;
     Ok(document)
 }
@@ -192,7 +189,7 @@ mod tests {
         let document = one("id = \"3.2-1\"\nlevel = \"MUST NOT\"\ntext = \"So.\"").unwrap();
         let clause = &document.clauses[0];
         assert_eq!((clause.section.as_str(), clause.level.as_str()), ("3.2", "MUST NOT"));
-        assert!(clause.is_must() && !document.strict);
+        assert!(clause.is_must());
         let document =
             one("id = \"SHLD-2\"\nsection = \"3.5\"\ntext = \"So.\"\nexception = \"Why.\"").unwrap();
         let clause = &document.clauses[0];

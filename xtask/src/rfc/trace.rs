@@ -155,7 +155,7 @@ impl Joined {
                     (false, false) if clause.exception.is_some() => {
                         complain("obeyed, tested and excepted: what is more than an exception is a note");
                     }
-                    _ if clause.exception.is_some() || !document.strict || !clause.is_must() => {}
+                    _ if clause.exception.is_some() || !clause.is_must() => {}
                     (true, _) => complain("a MUST that no code cites, and no exception"),
                     (_, true) => complain("a MUST that no test cites, and no exception"),
                     _ => {}
@@ -175,7 +175,6 @@ mod tests {
     const LIST: &str = r#"
         rfc = 7
         title = "T"
-        strict = true
         named = true
         [[clause]]
         id = "2-1"

@@ -295,20 +295,59 @@ fn clients_that_say_nothing_delay_no_other() {
     }
     let place = Place::new("silent");
     let (_server, socket) = place.serve(None, &[]);
-    let silent: Vec<_> = (0..4).map(|_| UnixStream::connect(&socket).expect("it listens")).collect();
+    let connect = || UnixStream::connect(&socket).expect("it listens");
+    let silent: Vec<_> = (0..15).map(|_| connect()).collect();
+    let asked = Instant::now();
     let output = Command::new("timeout")
         .args(["60", &place.path("millstream"), "ss"])
         .env("MILLSTREAM_RUN", place.path("run"))
         .output()
         .expect("timeout runs");
     assert!(String::from_utf8_lossy(&output.stdout).contains("LISTEN"), "{output:?}");
-    // One that goes on saying nothing is let go in the end, and one that never ends its line, too.
-    for mut stream in silent {
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("it is let go");
+    // Each says nothing for five seconds: one after the other they would take more than a minute.
+    assert!(asked.elapsed() < Duration::from_secs(40), "{:?}", asked.elapsed());
+    // One that goes on saying nothing is let go in the end.
+    for stream in silent {
+        let text = rest_of(stream);
         assert!(text.contains("error"), "{text}");
     }
+}
+
+/// All that the server says until it lets the client go, with or without having read everything.
+fn rest_of(mut stream: UnixStream) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    let (mut text, mut some) = (Vec::new(), [0; 1_024]);
+    loop {
+        match stream.read(&mut some) {
+            Ok(0) => break,
+            Ok(len) => text.extend_from_slice(&some[..len]),
+            Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(e) => panic!("it is not let go: {e}"),
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Sixteen clients have a thread each; one more is told so at once.
+#[test]
+fn clients_are_bounded_and_so_is_a_question() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("bounds");
+    let (_server, socket) = place.serve(None, &[]);
+    let connect = || UnixStream::connect(&socket).expect("it listens");
+    let silent: Vec<_> = (0..16).map(|_| connect()).collect();
+    let text = rest_of(connect());
+    assert!(text.contains("as many questions as may be"), "{text}");
+    silent.into_iter().for_each(|stream| drop(rest_of(stream)));
+    // A line that never ends is refused when it is too long, and not kept.
+    let mut endless = connect();
+    let line = [b'x'; 1_024];
+    let sent = (0..1_024).take_while(|_| endless.write_all(&line).is_ok()).count();
+    assert!(sent >= 64, "{sent} KiB were taken");
+    let text = rest_of(endless);
+    assert!(text.contains("a question has at most 65536 bytes"), "{text}");
 }
 
 #[test]

@@ -570,6 +570,8 @@ impl Connection {
         loss.begin_judging(una, true);
         self.dup_acks = 0;
         if signal == Signal::Loss {
+            // What was taken for lost was late: the path reorders, though no SACK may have shown it (RFC 8985, section
+            // 6.2, step 2).
             self.rare_mut().reordering.on_overtaken(0);
         }
         self.control.on_spurious(signal, cx.now);

@@ -374,7 +374,7 @@ impl Ports {
     /// possible. Where the kernel lends ports, those lent for this destination come first: they cost no system call.
     /// Where the link can tell, ports come first whose answers it brings to this core. Looped connections need no port
     /// of the kernel's, and their answers no link.
-    /// RFC 6056, 3.1-1, 3.1-2, 3.1-3, 3.2-1, 3.3-1, 3.3-2 and 3.4-1.
+    /// RFC 6056, 3.1-1, 3.1-2, 3.1-3, 3.2-1, 3.3-1, 3.3-2, 3.3-3 and 3.4-1.
     pub(crate) fn choose(
         &mut self,
         io: &mut dyn PacketIo,

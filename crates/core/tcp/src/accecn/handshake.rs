@@ -167,7 +167,7 @@ impl Connection {
 
     /// The SYN that this connection began with came again, perhaps with other bits. False if that cannot be: then the
     /// connection is over.
-    /// RFC 9768, 3.1.5-3, 3.1.5-4, 3.1.5-5, 3.1.5-6 and 3.1.5-7.
+    /// RFC 9768, 3.1.5-1, 3.1.5-3, 3.1.5-4, 3.1.5-5, 3.1.5-6 and 3.1.5-7.
     pub(crate) fn meet_syn_again(&mut self, cx: &mut Cx<'_>, syn: &Segment<'_>) -> bool {
         let ace = syn.flags.ace();
         let again = match self.bits.has(Bits::ECN) {

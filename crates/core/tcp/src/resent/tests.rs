@@ -119,3 +119,22 @@ fn no_acknowledgment_costs_more_than_the_bound_allows() {
         assert!(steps <= STEPS_MAX, "acknowledgment {i}: {steps} pieces compared or moved");
     }
 }
+
+/// All that is remembered, alternate bytes of it delivered, is lost again at once: searches for each piece, and moves
+/// at the ends of two lists.
+#[test]
+fn finding_all_lost_again_costs_no_more_than_the_bound_allows() {
+    let mut resent = Resent::default();
+    for i in 0..MOST as u32 {
+        resent.push(seq(16 * i), seq(16 * i + 8), i);
+    }
+    for i in 0..MOST as u32 / 2 {
+        resent.take_delivered(seq(0), [(seq(32 * i + 2), seq(32 * i + 3))].into_iter());
+    }
+    assert_eq!(resent.open.list.len(), MOST, "as many pieces as there may be");
+    resent.take_steps();
+    resent.find_lost(seq(0), |_| Some(0));
+    let steps = resent.take_steps();
+    assert!(resent.open.list.is_empty() && resent.lost_octets() > 4 * MOST as u32, "all are lost");
+    assert!((MOST as u64..=LOST_STEPS_MAX).contains(&steps), "{steps} pieces compared or moved");
+}

@@ -132,7 +132,28 @@ fn the_ack_of_the_syn_ack_goes_before_data() {
     assert_eq!(options, [Some(3), Some(3)], "both test whether options get through");
 }
 
-/// RFC 9768, 3.1.5-8 and 3.1.5-12; RFC 3168, 6.1.2-2 and 6.1.2-5.
+/// Prague's packets say that they are its own (RFC 9331, section 4.1), and those of all others ECT(0).
+/// RFC 9768, 3.1.5-10.
+#[test]
+fn a_policy_for_l4s_marks_data_with_ect_1() {
+    for (name, codepoint) in [("prague", 1), ("cubic", 2)] {
+        let setup = setup(0);
+        let mut rig = setup.listening();
+        (rig.host.listens, rig.host.control) = (false, name);
+        rig.host.connect(rig.now);
+        assert_eq!(rig.one().flags, ASKS);
+        rig.pass(ms(20));
+        rig.peer_syn(&setup, SYN_ACK.with_ace(0b010));
+        rig.sent();
+        rig.codepoints();
+        rig.write(&[1; 10_000]).unwrap();
+        let sent = rig.sent();
+        assert!(sent.len() > 3, "{name}: {sent:?}");
+        assert_eq!(rig.codepoints(), vec![codepoint; sent.len()], "{name}");
+    }
+}
+
+/// RFC 9768, 3.1.5-8, 3.1.5-10 and 3.1.5-12; RFC 3168, 6.1.2-2 and 6.1.2-5.
 #[test]
 fn marks_halve_the_window_once_for_each_window_of_data() {
     let mut rig = agreed(0);

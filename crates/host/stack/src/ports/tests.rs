@@ -47,7 +47,7 @@ fn guesses(seen: &[u16]) -> Vec<u16> {
     seen.iter().flat_map(|&port| near(port)).collect()
 }
 
-/// RFC 6056, 3.1-1.
+/// RFC 6056, 3.1-1, 3.3-1 and 3.4-1.
 #[test]
 fn what_one_destination_sees_says_nothing_about_the_port_to_another() {
     for lends in [false, true] {
@@ -67,7 +67,7 @@ fn what_one_destination_sees_says_nothing_about_the_port_to_another() {
 
 /// RFC 6056's algorithm 4 with a small table lets an observer with many addresses count the connections to other
 /// destinations (CVE-2022-1012): it looks for one of its own that shares a counter with them.
-/// RFC 6056, 3.3-3.
+/// RFC 6056, 3.3-2 and 3.3-3.
 #[test]
 fn an_observer_with_many_addresses_cannot_count_connections_to_others() {
     for lends in [false, true] {
