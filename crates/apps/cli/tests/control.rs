@@ -297,15 +297,13 @@ fn clients_that_say_nothing_delay_no_other() {
     let (_server, socket) = place.serve(None, &[]);
     let connect = || UnixStream::connect(&socket).expect("it listens");
     let silent: Vec<_> = (0..15).map(|_| connect()).collect();
-    let asked = Instant::now();
+    // Each says nothing for five seconds: one after the other they would take more than a minute.
     let output = Command::new("timeout")
-        .args(["60", &place.path("millstream"), "ss"])
+        .args(["40", &place.path("millstream"), "ss"])
         .env("MILLSTREAM_RUN", place.path("run"))
         .output()
         .expect("timeout runs");
     assert!(String::from_utf8_lossy(&output.stdout).contains("LISTEN"), "{output:?}");
-    // Each says nothing for five seconds: one after the other they would take more than a minute.
-    assert!(asked.elapsed() < Duration::from_secs(40), "{:?}", asked.elapsed());
     // One that goes on saying nothing is let go in the end.
     for stream in silent {
         let text = rest_of(stream);
