@@ -167,7 +167,8 @@ mod tests {
             return;
         }
         let (index, _there) = cable("gone0", "gone1", 32);
-        cable("apart0", "apart1", 33);
+        // Dropped it would take the cable with it.
+        let (_, _elsewhere) = cable("apart0", "apart1", 33);
         let told = inspect("gnoe0").expect_err("there is none").to_string();
         assert!(told.contains("no interface 'gnoe0'; there are: gone0, apart0"), "{told}");
         netlink::delete_link(index).expect("it goes");
