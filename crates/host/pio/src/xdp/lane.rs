@@ -401,8 +401,9 @@ pub(super) fn brings_long() -> bool {
     refusal.is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
 }
 
-/// How often, and at what distance, a queue that is still taken is asked for again.
-const BIND_TRIES: u32 = 100;
+/// How often, and at what distance, a queue that is still taken is asked for again: for three seconds, as the kernel
+/// frees queues behind whatever else waits for its lock of interfaces.
+const BIND_TRIES: u32 = 600;
 const BIND_PAUSE: Duration = Duration::from_millis(5);
 
 fn bind(socket: &OwnedFd, config: &LaneConfig, flags: u16, shared: u32) -> io::Result<()> {
