@@ -6,7 +6,8 @@
 use super::guest::{Answer, GUEST4, GUEST6, Guest, HOST4, HOST6};
 use super::http::{Server, THREAD};
 use super::roles::{
-    COMMAND, Outcome, START, Setting, address, ask, is_even, notes, refusal, shared, stop, way, with,
+    COMMAND, Outcome, START, Setting, address, ask, complains, is_even, notes, refusal, shared, stop, way,
+    with,
 };
 use crate::run;
 
@@ -162,11 +163,7 @@ fn serving(
     if started.status != 0 {
         stop(guest)?;
         // The program may have gone on complaining; the reason is in the launcher's words.
-        let told: Vec<_> = started
-            .text
-            .lines()
-            .filter(|line| line.starts_with("millstream") && !line.ends_with("nothing was on the stack"))
-            .collect();
+        let told: Vec<_> = started.text.lines().filter(|line| complains(line)).collect();
         let text = if told.is_empty() { started.text.clone() } else { told.join("\n") };
         return Ok(refusal(&Answer { status: started.status, text }));
     }

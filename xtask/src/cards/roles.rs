@@ -269,15 +269,16 @@ pub(super) fn stop(guest: &mut Guest) -> Result<(), String> {
     guest.run(script, COMMAND).map(drop)
 }
 
+/// Is a line a complaint of ours? The launcher's report of a program that ended by itself is none.
+pub(super) fn complains(line: &str) -> bool {
+    line.starts_with("millstream") && !line.ends_with("nothing was on the stack")
+}
+
 /// A program that ended with words of its own has refused; one that panicked or said nothing is dead.
 pub(super) fn refusal(answer: &Answer) -> Outcome {
     let text = answer.text.replace('\n', " ");
     // The shell's words hold the program's path: `sh: 7: .../millstream: not found`.
-    let told = answer.text.lines().any(|line| {
-        let said = line.starts_with("error") || line.starts_with("millstream");
-        // What the launcher reports of a program that ended by itself.
-        said && !line.ends_with("nothing was on the stack")
-    });
+    let told = answer.text.lines().any(|line| line.starts_with("error") || complains(line));
     if told && !text.contains("panicked") && !text.contains("no request was answered") {
         Outcome::Refused(text)
     } else {

@@ -235,7 +235,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// Groups of files that lead to each other, the largest first (Tarjan's algorithm by two searches, after Kosaraju).
+/// Groups of files that lead to each other, the largest first (Kosaraju's algorithm).
 fn circles<'a>(imports: &BTreeMap<&'a Path, BTreeSet<&'a Path>>) -> Vec<Vec<&'a Path>> {
     let mut back: BTreeMap<&Path, BTreeSet<&'a Path>> = BTreeMap::new();
     for (from, to) in imports {

@@ -606,8 +606,8 @@ impl Relay {
             return;
         }
         let Some([mine, childs]) = pair(libc::SOCK_STREAM) else { return refuse(channel) };
-        let names = raw_names(self.stack, &held);
-        if !send(channel, &mut names.clone(), childs) {
+        let mut names = raw_names(self.stack, &held);
+        if !send(channel, &mut names, childs) {
             close(childs);
             close(mine);
             return;

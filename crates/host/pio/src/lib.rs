@@ -27,6 +27,7 @@ mod pair;
 mod pcap;
 mod peer_hash;
 mod port;
+mod returns;
 mod shared;
 mod shm;
 mod spread;

@@ -17,6 +17,7 @@ use super::claims::Claims;
 use super::ring::Ring;
 use super::{Packet, Receive, bind, join_group, prepare};
 use crate::port::NetEvent;
+use crate::returns::{GONE, Refusal, unusable};
 use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -65,14 +66,6 @@ impl Fresh {
     }
 }
 
-/// Why an interface that is back cannot be gone on with.
-enum Refusal {
-    /// It was deleted again meanwhile: the next news tell.
-    Vanished,
-    /// For the reason said.
-    Final(String),
-}
-
 impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Refusal {
         match error.raw_os_error() {
@@ -104,10 +97,7 @@ impl Packet {
         self.gone = Some(sys::monotonic());
         // It would end every sleep. What it says is known.
         let _ = sys::take_error(self.fd());
-        self.say(
-            "the interface is gone (deleted, moved to another network namespace, or its card was pulled out); \
-             connections over it wait for one of its name",
-        );
+        self.say(GONE);
     }
 
     fn say(&self, what: &str) {
@@ -138,10 +128,7 @@ impl Packet {
             Err(Refusal::Vanished) => {}
             Err(Refusal::Final(why)) => {
                 self.ended = true;
-                self.say(&format!(
-                    "the interface is back, but cannot be used ({why}); connections over it end, and its ports are \
-                     the kernel's. Start the program again"
-                ));
+                self.say(&unusable(&why));
             }
         }
     }

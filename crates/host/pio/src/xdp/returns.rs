@@ -15,15 +15,8 @@ use super::queues::{BUFFERS_MIN, name_of};
 use super::{XdpMode, hooks, may_lend, not_for_bonds, open_lanes, too_few_queues};
 use crate::open::OpenError;
 use crate::port::IoError;
+use crate::returns::{GONE, Refusal, unusable};
 use crate::sys;
-
-/// Why an interface that is back cannot be gone on with.
-pub(super) enum Refusal {
-    /// It was deleted again meanwhile, or is not told of yet: the next news tell.
-    Vanished,
-    /// For the reason said.
-    Final(String),
-}
 
 impl Refusal {
     /// Returns the refusal that an error of opening `device` means.
@@ -95,10 +88,7 @@ impl XdpPort {
         (self.down, self.unsent) = (true, false);
         self.steering.lose(self.epoch);
         self.drop_lanes();
-        self.say(
-            "the interface is gone (deleted, moved to another network namespace, or its card was pulled out); \
-             connections over it wait for one of its name",
-        );
+        self.say(GONE);
     }
 
     fn drop_lanes(&mut self) {
@@ -143,10 +133,7 @@ impl XdpPort {
             Err(Refusal::Final(why)) => {
                 self.ended = true;
                 self.steering.end(&why);
-                self.say(&format!(
-                    "the interface is back, but cannot be used ({why}); connections over it end, and its ports are \
-                     the kernel's. Start the program again"
-                ));
+                self.say(&unusable(&why));
                 false
             }
         }
