@@ -79,7 +79,9 @@ pub(super) fn play(guest: &mut Guest, setting: &Setting<'_>, millstream: &str) -
     if link.starts_with("nic") || link.starts_with("xdp") {
         second_program(guest, millstream, &way, &mut failed)?;
     }
-    pull(guest, clients, 2 * cores, &mut failed)?;
+    for how in &PULLS {
+        pull(guest, how, &mut clients, 2 * cores, &mut failed)?;
+    }
     roles::stop(guest)?;
     run::tool("ip").args(["link", "set", TAP, "mtu", "1500"]).output()?;
     Ok(if failed.is_empty() {
@@ -138,29 +140,72 @@ fn second_program(
     Ok(())
 }
 
+/// A way in which a card goes and comes back.
+struct Pull {
+    name: &'static str,
+    out: fn(&mut Guest) -> Result<(), String>,
+    back: fn(&mut Guest) -> Result<(), String>,
+}
+
+/// By the guest's kernel, and out of the slot.
+const PULLS: [Pull; 2] = [
+    Pull { name: "remove and rescan", out: remove, back: rescan },
+    Pull {
+        name: "device_del and device_add",
+        out: |guest| guest.pull_card(),
+        back: |guest| guest.put_card(),
+    },
+];
+
+fn remove(guest: &mut Guest) -> Result<(), String> {
+    let script = "card=$(readlink -f /sys/class/net/card0/device); \
+                  while [ ! -e $card/remove ]; do card=${card%/*}; done; echo 1 >$card/remove";
+    guest.run(script, COMMAND).map(drop)
+}
+
+fn rescan(guest: &mut Guest) -> Result<(), String> {
+    guest.run("echo 1 >/sys/bus/pci/rescan", COMMAND).map(drop)
+}
+
 /// Pulls the card out and puts it back: the server waits and says so, and connections go on.
-fn pull(guest: &mut Guest, open: Vec<Client>, count: u32, failed: &mut Vec<String>) -> Result<(), String> {
-    let out = "card=$(readlink -f /sys/class/net/card0/device); \
-               while [ ! -e $card/remove ]; do card=${card%/*}; done; echo 1 >$card/remove; \
-               for i in $(seq 100); do grep -q 'is gone' /run/log && break; sleep 0.2; done; cat /run/log; \
-               kill -0 $(cat /run/pid)";
-    let answer = guest.run(out, COMMAND)?;
-    println!("    pulled out: {}", answer.text.replace('\n', " "));
-    if answer.status != 0 || !answer.text.contains("the interface is gone") {
-        failed.push(format!("pulled out: status {}: {}", answer.status, answer.text));
+fn pull(
+    guest: &mut Guest,
+    how: &Pull,
+    open: &mut [Client],
+    count: u32,
+    failed: &mut Vec<String>,
+) -> Result<(), String> {
+    let Pull { name, out, back } = how;
+    let before = guest.run("grep -c 'is gone' /run/log", COMMAND)?.text;
+    if let Err(why) = out(guest) {
+        failed.push(format!("{name}: {why}"));
+        return Ok(());
     }
-    let back = format!(
-        "echo 1 >/sys/bus/pci/rescan; until grep -q {MAC} /sys/class/net/*/address; do sleep 0.1; done"
+    // A kernel that is asked for its card takes some seconds.
+    let wait = format!(
+        "for i in $(seq 200); do [ $(grep -c 'is gone' /run/log) -gt {before} ] && break; sleep 0.2; done; \
+         tail -1 /run/log; [ $(grep -c 'is gone' /run/log) -gt {before} ] && kill -0 $(cat /run/pid)"
     );
-    guest.run(&back, COMMAND)?;
+    let answer = guest.run(&wait, COMMAND)?;
+    println!("    {name}, out: {}", answer.text.replace('\n', " "));
+    if answer.status != 0 {
+        failed.push(format!("{name}, out: status {}: {}", answer.status, answer.text));
+    }
+    back(guest)?;
+    let there = format!(
+        "for i in $(seq 300); do grep -q {MAC} /sys/class/net/*/address && break; sleep 0.1; done; \
+         grep -q {MAC} /sys/class/net/*/address"
+    );
+    if guest.run(&there, COMMAND)?.status != 0 {
+        return Err(format!("{name}: the guest's kernel does not find the card again"));
+    }
     guest.connect()?;
     settle(guest)?;
-    let mut clients = open;
-    let old = clients.iter_mut().try_for_each(ask).map_err(|why| format!("an open connection: {why}"));
+    let old = open.iter_mut().try_for_each(ask).map_err(|why| format!("an open connection: {why}"));
     let new = connect(count).map_err(|why| format!("a new connection: {why}"));
     match old.and(new) {
-        Ok(_) => println!("    put back: connections go on"),
-        Err(why) => failed.push(format!("put back: {why}")),
+        Ok(_) => println!("    {name}, back: connections go on"),
+        Err(why) => failed.push(format!("{name}, back: {why}")),
     }
     Ok(())
 }

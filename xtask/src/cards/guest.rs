@@ -1,10 +1,14 @@
 //! A guest: QEMU without KVM, one network card on a tap device, and a shell on its second serial line.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use super::dpdk;
 use super::hardware::Card;
@@ -20,12 +24,21 @@ pub(super) const MAC: &str = "52:54:00:00:00:02";
 /// The tap device, in a network namespace of the laboratory's own.
 pub(super) const TAP: &str = "wire0";
 
+/// QEMU's socket for orders to it, in the folder of the guest's files.
+const ORDERS: &str = "orders";
+
 /// A guest at work. It ends when it is dropped.
 pub(super) struct Guest {
     qemu: Child,
     shell: ChildStdin,
     lines: Receiver<String>,
     console: PathBuf,
+    /// QEMU's own words.
+    complaints: PathBuf,
+    /// [`ORDERS`].
+    orders: PathBuf,
+    /// The card as QEMU takes it.
+    device: String,
 }
 
 /// Result of a command in a guest.
@@ -80,6 +93,9 @@ impl Guest {
         let queues = if card.multi_queue { cores } else { 1 };
         wire(queues > 1)?;
         let console = folder.join("console.log");
+        let orders = folder.join(ORDERS);
+        let port = if iommu { "" } else { ",bus=riser" };
+        let device = format!("{},netdev=wire,mac={MAC}{port}", card.device(queues, iommu));
         let mut qemu = Command::new("qemu-system-x86_64");
         qemu.args(["-L", "/usr/share/qemu", "-L", "/usr/share/seabios", "-nodefaults", "-nographic"])
             .args(["-machine", "q35", "-cpu", "Haswell-noTSX", "-accel", "tcg,thread=multi", "-no-reboot"])
@@ -98,10 +114,17 @@ impl Guest {
             .args(["-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"])
             .args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host"])
             .args(["-netdev", &netdev(queues)])
-            .args(["-device", &format!("{},netdev=wire,mac={MAC}", card.device(queues, iommu))]);
+            .args(["-qmp", &format!("unix:{ORDERS},server=on,wait=off")])
+            // A slot from which a card can be pulled.
+            .args(if iommu { &[][..] } else { &["-device", "pcie-root-port,id=riser,chassis=1"] })
+            .args(["-device", &format!("{device},id=card")]);
         qemu.args(more);
-        // Of processor features that it does not emulate it warns at each start.
-        qemu.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // Of processor features that it does not emulate it warns at each start: its words are for those who ask why
+        // it ended.
+        let complaints = folder.join("qemu.log");
+        let errors =
+            File::create(&complaints).map_err(|error| format!("{}: {error}", complaints.display()))?;
+        qemu.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut qemu = qemu
             .spawn()
             .map_err(|error| format!("qemu-system-x86_64: {error}; `.ci/setup cards` brings it"))?;
@@ -115,7 +138,7 @@ impl Guest {
                 }
             }
         });
-        let mut guest = Guest { qemu, shell, lines, console };
+        let mut guest = Guest { qemu, shell, lines, console, complaints, orders, device };
         guest.until("@@up", BOOT)?;
         guest.connect()?;
         Ok(guest)
@@ -148,6 +171,36 @@ impl Guest {
         Ok(Answer { status, text: text.trim().to_string() })
     }
 
+    /// Asks QEMU to pull the card out of its slot. The guest's kernel gives it up meanwhile.
+    pub(super) fn pull_card(&self) -> Outcome {
+        self.order("device_del card")
+    }
+
+    /// Puts a card like the first into the slot.
+    pub(super) fn put_card(&self) -> Outcome {
+        self.order(&format!("device_add {},id=card", self.device))
+    }
+
+    /// Gives QEMU an order of its monitor (HMP), which answers nothing if it is obeyed.
+    fn order(&self, order: &str) -> Outcome {
+        let told = |error: std::io::Error| format!("{}: {error}", self.orders.display());
+        let mut stream = UnixStream::connect(&self.orders).map_err(told)?;
+        stream.set_read_timeout(Some(BOOT)).map_err(told)?;
+        let mut answers = BufReader::new(stream.try_clone().map_err(told)?).lines();
+        let human = json!({"execute": "human-monitor-command", "arguments": {"command-line": order}});
+        for line in [json!({"execute": "qmp_capabilities"}), human] {
+            writeln!(stream, "{line}").map_err(told)?;
+        }
+        let returned = |line: &str| serde_json::from_str::<Value>(line).ok()?.get("return").cloned();
+        // The answer to the first line is an object, to the second a text.
+        let text = answers.by_ref().map_while(Result::ok).filter_map(|line| returned(&line)).nth(1);
+        match text.as_ref().and_then(Value::as_str) {
+            Some("") => Ok(()),
+            Some(why) => Err(format!("QEMU does not obey `{order}`: {}", why.trim())),
+            None => Err(format!("QEMU does not answer `{order}`")),
+        }
+    }
+
     /// The lines up to the one with `mark`, and that one.
     fn until(&mut self, mark: &str, limit: Duration) -> Result<(String, String), String> {
         let mut text = String::new();
@@ -170,12 +223,15 @@ impl Guest {
         }
     }
 
-    /// The end of the guest kernel's console.
+    /// The ends of the guest kernel's console and of QEMU's own words.
     fn last_words(&self) -> String {
-        let text = std::fs::read(&self.console).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let lines: Vec<_> = text.lines().collect();
-        format!("\nconsole:\n{}", lines[lines.len().saturating_sub(15)..].join("\n"))
+        let end = |path: &Path| {
+            let text = std::fs::read(path).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let lines: Vec<_> = text.lines().collect();
+            lines[lines.len().saturating_sub(15)..].join("\n")
+        };
+        format!("\nconsole:\n{}\nqemu:\n{}", end(&self.console), end(&self.complaints))
     }
 
     /// A shell for a person, until the end of the input or of the guest.

@@ -14,6 +14,10 @@
 //! every respect (one connection: 1 ms against 29 us; one stream: 1.2 against 2.0 GB/s), so it is there for
 //! machines on which system calls are dear.
 //!
+//! **Sending** goes straight to the driver (`PACKET_QDISC_BYPASS`). The kernel cuts no super-segment on that way
+//! (`__dev_direct_xmit` of Linux drops it with ENOBUFS), and has nowhere to put a packet if the driver's ring is full.
+//! The first refusal sends everything by the queueing discipline instead, for good.
+//!
 //! **What Linux allows together** (found on 6.18): `PACKET_VNET_HDR` with a ring of any version, if it is set
 //! before the ring; the header then stands right before the frame in the slot, and super-segments fit because
 //! a block of TPACKET_V3 holds packets of any size up to its own. A transmit ring takes the header as well,
@@ -124,6 +128,8 @@ pub struct Packet {
     watch: Watch,
     /// Groups of processes that share a port of ours.
     shared: Vec<Shared>,
+    /// Packets go straight to the driver, past the queueing discipline.
+    direct: bool,
     down: bool,
     /// When the interface was deleted, until one of its name is there again.
     gone: Option<Instant>,
@@ -315,6 +321,7 @@ impl Packet {
             appetite: BATCH_MAX,
             watch,
             shared: Vec::new(),
+            direct: true,
             down: false,
             gone: None,
             ended: false,
@@ -468,6 +475,15 @@ impl Packet {
                 Some(libc::EINTR) => return self.tx_lot(batch),
                 Some(libc::EAGAIN) => 0,
                 Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => return Err(self.failure(error)),
+                // The interface does not cut super-segments, or its ring is full. The queueing discipline's way cuts
+                // and waits.
+                Some(libc::ENOBUFS) if self.direct => {
+                    self.direct = false;
+                    let off = 0_i32;
+                    sys::set_option(self.fd(), SOL_PACKET, libc::PACKET_QDISC_BYPASS, &off)
+                        .map_err(|error| self.failure(error))?;
+                    return self.tx_lot(batch);
+                }
                 // The device's own queue is full, or the packet is not to its taste: it is lost, as on any
                 // wire.
                 _ => {
@@ -677,6 +693,7 @@ impl PacketIo for Packet {
             ("tx_dropped", counts.tx_dropped),
             ("tx_full", counts.tx_full),
             ("tx_invalid", counts.tx_invalid),
+            ("tx_qdisc", u64::from(!self.direct)),
             ("no_frame", self.pool.refused()),
             ("ports_shared", self.shared.len() as u64),
             ("group_faults", counts.group_faults),

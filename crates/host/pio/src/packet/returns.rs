@@ -143,6 +143,7 @@ impl Packet {
             let (queue, queues) = (self.caps.queue, self.caps.queues);
             let taken = self.fresh.take(queue, queues, ifindex, &self.claims, self.receive);
             (self.socket, self.ring) = taken?;
+            self.direct = true;
         } else {
             bind(self.fd(), ifindex)?;
             if self.whole {

@@ -96,6 +96,32 @@ fn serves_a_kernel_client() {
     }
 }
 
+/// On an interface that cuts no super-segments (`ethtool -K IFACE tso off`, or a card that never does) the kernel drops
+/// those that go straight to the driver.
+#[test]
+fn super_segments_leave_by_an_interface_that_does_not_cut() {
+    if !own_namespace() {
+        return;
+    }
+    let (_, far) = cable("ms-p0", "ms-p1", 8);
+    let offload = |state: &str| {
+        let told = std::process::Command::new("ethtool").args(["-K", "ms-p0", "tso", state]).output();
+        told.map(|told| assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr)))
+    };
+    for (state, qdisc) in [("on", 0), ("off", 1)] {
+        if offload(state).is_err() {
+            eprintln!("SKIPPED: no ethtool");
+            return;
+        }
+        for to in ["10.8.0.1:80", "[fd00:8::1]:80"] {
+            let puppet = serve(&far, Receive::Calls, to.parse().unwrap(), 1000, 1 << 20);
+            let stats = puppet.port.stats();
+            let count = |name| stats.iter().find(|stat| stat.0 == name).unwrap().1;
+            assert_eq!((count("tx_dropped"), count("tx_qdisc")), (0, qdisc), "tso {state}, {to}: {stats:?}");
+        }
+    }
+}
+
 /// A client whose kernel puts an option that may be ignored (RFC 8200, section 4.2) into a header of its own before
 /// every segment.
 #[test]
