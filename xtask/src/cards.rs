@@ -41,7 +41,7 @@ is written.
   --list          name the rows, try none
   --shell         boot the first guest and give a shell in it
   --capture FILE  write all frames of the wire to FILE (pcap), of the last guest that was booted
-  --keep-page     leave docs/CARDS.md as it is
+  --keep-page     leave docs/CARDS.md and docs/figures/cards.tsv, which has its rows, as they are
   --scaling       instead, instructions a request on 1 to 8 cores of virtio-net and vmxnet3, counted by a plugin of
                   QEMU, and what the cores share; results are kept in target/cards/scaling.json";
 
@@ -85,6 +85,11 @@ impl Options {
             }
         }
         Ok(options)
+    }
+
+    /// Do results go to the page?
+    fn writes_page(&self) -> bool {
+        !self.keep_page && !self.short
     }
 
     /// Was this row asked for?
@@ -178,6 +183,10 @@ pub(crate) fn cards(arguments: &[String]) -> Outcome {
     let boots = plan(&options, &kernels);
     if boots.is_empty() && !options.scaling {
         return Err(format!("no row has these words: {}\n\n{HELP}", options.only.join(" ")));
+    }
+    if !options.short && kernels.len() < kernels::WANTED {
+        let known: Vec<_> = kernels.iter().map(|kernel| kernel.version.as_str()).collect();
+        println!("only of {}: `.ci/setup cards` brings all {} kernels", known.join(", "), kernels::WANTED);
     }
     if options.list {
         for Boot { card, kernel, cores, links } in &boots {
@@ -290,7 +299,7 @@ fn inside(options: &Options) -> Outcome {
         }
         try_boot(&boot, &folder, &files, options, &mut dead)?;
     }
-    if !options.keep_page && !options.short {
+    if options.writes_page() {
         page::write(&qemu()?)?;
     }
     if dead.is_empty() {
@@ -352,15 +361,17 @@ fn try_boot(
             if let roles::Outcome::Dead(why) = &outcome {
                 dead.push(format!("{row}: {why}"));
             }
-            page::keep(Entry {
-                card: boot.card.name.into(),
-                kernel: boot.kernel.version.clone(),
-                cores: boot.cores,
-                link: (*name).into(),
-                role: role.name().into(),
-                outcome,
-                day: day.clone(),
-            })?;
+            if options.writes_page() {
+                page::keep(Entry {
+                    card: boot.card.name.into(),
+                    kernel: boot.kernel.version.clone(),
+                    cores: boot.cores,
+                    link: (*name).into(),
+                    role: role.name().into(),
+                    outcome,
+                    day: day.clone(),
+                })?;
+            }
         }
     }
     Ok(())

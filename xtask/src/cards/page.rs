@@ -1,5 +1,5 @@
-//! Results of the rows: kept in a file, so that runs of single rows add up, and shown as the table of
-//! docs/CARDS.md.
+//! Results of the rows: kept in a file beside the page, so that runs of single rows add up, whoever ran them, and shown
+//! as the table of docs/CARDS.md.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,6 +10,7 @@ use super::roles::{Outcome, Role};
 use crate::run;
 
 const PAGE: &str = "docs/CARDS.md";
+const RESULTS: &str = "docs/figures/cards.tsv";
 const BEGIN: &str = "<!-- cargo xtask cards: begin -->";
 const END: &str = "<!-- cargo xtask cards: end -->";
 
@@ -29,7 +30,7 @@ pub(super) struct Entry {
 type Key = (String, String, u32, String, String);
 
 fn results() -> PathBuf {
-    run::target_dir().join("cards/results.tsv")
+    run::root().join(RESULTS)
 }
 
 impl Entry {
@@ -70,17 +71,20 @@ impl Entry {
     }
 }
 
-fn kept() -> BTreeMap<Key, Entry> {
-    let text = fs::read_to_string(results()).unwrap_or_default();
-    text.lines().filter_map(Entry::read).map(|entry| (entry.key(), entry)).collect()
+fn kept() -> Result<BTreeMap<Key, Entry>, String> {
+    let text = fs::read_to_string(results()).map_err(|error| format!("{RESULTS}: {error}"))?;
+    let entry = |line: &str| {
+        Entry::read(line).map(|entry| (entry.key(), entry)).ok_or(format!("{RESULTS}: not a row: {line}"))
+    };
+    text.lines().map(entry).collect()
 }
 
 /// Keeps an entry, instead of an older one of the same row.
 pub(super) fn keep(entry: Entry) -> Result<(), String> {
-    let mut all = kept();
+    let mut all = kept()?;
     all.insert(entry.key(), entry);
     let text: String = all.values().map(|entry| entry.line() + "\n").collect();
-    fs::write(results(), text).map_err(|error| format!("{}: {error}", results().display()))
+    fs::write(results(), text).map_err(|error| format!("{RESULTS}: {error}"))
 }
 
 /// Writes the table of all rows that were kept into the page.
@@ -90,7 +94,7 @@ pub(super) fn write(qemu: &str) -> Result<(), String> {
     let page = fs::read_to_string(&path).map_err(told)?;
     let (before, rest) = page.split_once(BEGIN).ok_or(format!("{PAGE} has no line {BEGIN}"))?;
     let (_, after) = rest.split_once(END).ok_or(format!("{PAGE} has no line {END}"))?;
-    let table = table(&kept().into_values().collect::<Vec<_>>(), qemu);
+    let table = table(&kept()?.into_values().collect::<Vec<_>>(), qemu);
     fs::write(&path, format!("{before}{BEGIN}\n{table}{END}{after}")).map_err(told)
 }
 
