@@ -1,4 +1,4 @@
-//! Results of the rows: kept in a file beside the page, so that runs of single rows add up, whoever ran them, and shown
+//! Results of the rows: kept in a file beside the page, so that runs of single rows on several machines add up, and shown
 //! as the table of docs/CARDS.md.
 
 use std::collections::BTreeMap;
