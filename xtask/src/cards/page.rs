@@ -1,5 +1,5 @@
-//! Results of the rows: kept in a file beside the page, so that runs of single rows on several machines add up, and shown
-//! as the table of docs/CARDS.md.
+//! Results of the rows: kept in a file beside the page, so that runs of single rows on several machines add up, and
+//! shown as the table of docs/CARDS.md.
 
 use std::collections::BTreeMap;
 use std::fs;
