@@ -14,8 +14,8 @@ pub(crate) fn unusable(why: &str) -> String {
 
 /// Why an interface that is back cannot be gone on with.
 pub(crate) enum Refusal {
-    /// It was deleted again meanwhile, or is not told of yet: the next news tell.
-    Vanished,
+    /// It was deleted again meanwhile, is not told of yet, or is down: the next news tell.
+    Absent,
     /// For the reason said.
     Final(String),
 }

@@ -57,7 +57,13 @@ impl Fresh {
         claims.forget_sockets();
         let all = (0..queues).map(|_| {
             let (socket, ring) = prepare(ifindex, claims, receive, false)?;
-            join_group(socket.as_raw_fd(), &mut group, claims)?;
+            join_group(socket.as_raw_fd(), &mut group, claims).map_err(|error| {
+                match error.raw_os_error() {
+                    // Linux before 6.13 lets no socket join on an interface that is down, as one that is back is at first.
+                    Some(libc::EINVAL) => io::Error::from_raw_os_error(libc::ENETDOWN),
+                    _ => error,
+                }
+            })?;
             Ok(Some((socket, ring)))
         });
         *made = Made { ifindex, queues: all.collect::<io::Result<_>>()? };
@@ -69,7 +75,7 @@ impl Fresh {
 impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Refusal {
         match error.raw_os_error() {
-            Some(libc::ENODEV | libc::ENXIO) => Refusal::Vanished,
+            Some(libc::ENODEV | libc::ENXIO | libc::ENETDOWN) => Refusal::Absent,
             Some(libc::EPERM | libc::EACCES) => {
                 Refusal::Final(format!("a packet socket for each queue takes CAP_NET_RAW: {error}"))
             }
@@ -125,7 +131,7 @@ impl Packet {
                 self.say("the interface is back; connections go on");
                 self.watch.net_events(&mut self.caps, &mut self.down, events);
             }
-            Err(Refusal::Vanished) => {}
+            Err(Refusal::Absent) => {}
             Err(Refusal::Final(why)) => {
                 self.ended = true;
                 self.say(&unusable(&why));

@@ -26,7 +26,7 @@ impl Refusal {
 
     /// Returns a final refusal for the reason `why`, unless `device` is gone, which is then the reason.
     pub(super) fn unless_gone(why: String, device: &Device) -> Refusal {
-        if device.is_gone() { Refusal::Vanished } else { Refusal::Final(why) }
+        if device.is_gone() { Refusal::Absent } else { Refusal::Final(why) }
     }
 }
 
@@ -129,7 +129,7 @@ impl XdpPort {
                 self.say(&format!("the interface is back; connections go on{how}"));
                 true
             }
-            Err(Refusal::Vanished) => false,
+            Err(Refusal::Absent) => false,
             Err(Refusal::Final(why)) => {
                 self.ended = true;
                 self.steering.end(&why);
@@ -144,10 +144,10 @@ impl XdpPort {
         if let Some(why) = &self.leaves {
             return Err(Refusal::Final(why.clone()));
         }
-        let name = name_of(ifindex).map_err(|_| Refusal::Vanished)?;
+        let name = name_of(ifindex).map_err(|_| Refusal::Absent)?;
         let device = match Device::find(&name, self.config.whole) {
             Ok(device) if device.index == ifindex => device,
-            Ok(_) | Err(OpenError::NoInterface { .. }) => return Err(Refusal::Vanished),
+            Ok(_) | Err(OpenError::NoInterface { .. }) => return Err(Refusal::Absent),
             Err(error) => return Err(Refusal::Final(error.to_string())),
         };
         let config = self.config.clone();
