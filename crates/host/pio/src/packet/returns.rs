@@ -59,7 +59,8 @@ impl Fresh {
             let (socket, ring) = prepare(ifindex, claims, receive, false)?;
             join_group(socket.as_raw_fd(), &mut group, claims).map_err(|error| {
                 match error.raw_os_error() {
-                    // Linux before 6.13 lets no socket join on an interface that is down, as one that is back is at first.
+                    // Linux before 6.13 lets no socket join on an interface that is down, as one that is back is at
+                    // first.
                     Some(libc::EINVAL) => io::Error::from_raw_os_error(libc::ENETDOWN),
                     _ => error,
                 }
