@@ -150,7 +150,10 @@ const GSO_IPV4_MAX_SIZE: u16 = 63;
 /// `struct ifinfomsg`: family, pad, type (16), index (32), flags (32), change (32).
 fn link(body: &[u8], gone: bool) -> Option<Fact> {
     let flags = ne32(body, 8)? as i32;
-    let up = flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0;
+    // A carrier that is lost leaves IFF_LOWER_UP at once, and IFF_RUNNING when a worker of the kernel comes to it; with
+    // one that is back the kernel sends only from IFF_RUNNING on.
+    let all = libc::IFF_UP | libc::IFF_RUNNING | libc::IFF_LOWER_UP;
+    let up = flags & all == all;
     let loopback = flags & libc::IFF_LOOPBACK != 0;
     let mut link = Link {
         index: ne32(body, 4)?,

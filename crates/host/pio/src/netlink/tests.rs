@@ -299,6 +299,24 @@ fn lists_interfaces() {
     assert!(text.contains("ms-n2") && !text.contains("lo,"), "{text}");
 }
 
+/// A carrier that is lost leaves one flag at once and the other when a worker of the kernel runs, with one that is
+/// back it is the other way round: a link is up with both.
+#[test]
+fn a_link_is_up_with_its_carrier_and_its_operational_state() {
+    let is_up = |flags: i32| {
+        let body = [[0; 4], 5_u32.to_ne_bytes(), flags.to_ne_bytes(), [0; 4]].concat();
+        match Fact::of(&message::Message { kind: libc::RTM_NEWLINK, flags: 0, seq: 0, body: &body }) {
+            Some(Fact::Link(link)) => link.up,
+            other => panic!("{other:?}"),
+        }
+    };
+    let all = [libc::IFF_UP, libc::IFF_RUNNING, libc::IFF_LOWER_UP];
+    assert!(is_up(all.iter().sum()));
+    for missing in all {
+        assert!(!is_up(all.iter().sum::<i32>() - missing), "without {missing:#x}");
+    }
+}
+
 #[test]
 fn parser_survives_damage() {
     // Real datagrams first, then damaged ones.
