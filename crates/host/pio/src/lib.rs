@@ -61,5 +61,6 @@ pub use port::*;
 pub use shm::{Shm, ShmConfig, open_shm};
 pub use steer::{Rss, Steered, steer};
 pub use sum::summer;
+pub use sys::process_cpu;
 pub use tap::{Tap, TapConfig, open_tap};
 pub use user::{User, give_up_root, loses_link, set_capabilities, use_all_permitted};

@@ -278,9 +278,41 @@ pub(crate) fn realtime() -> Instant {
     clock(libc::CLOCK_REALTIME)
 }
 
+/// Returns the CPU time of a process so far, that of its threads that have ended included.
+///
+/// # Errors
+/// There is no such process.
+pub fn process_cpu(pid: u32) -> io::Result<Duration> {
+    let mut id = 0;
+    // SAFETY: `id` is writable.
+    match unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &raw mut id) } {
+        0 => Ok(clock(id) - Instant::from_secs(0)),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
 fn clock(id: libc::clockid_t) -> Instant {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is writable.
     unsafe { libc::clock_gettime(id, &raw mut now) };
     Instant::from_secs(now.tv_sec as u64) + Duration::from_nanos(now.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: CPU time of a process is there as long as the process is.
+    use super::*;
+
+    #[test]
+    fn cpu_time_of_ended_threads_counts() {
+        let used = || process_cpu(std::process::id()).expect("this process");
+        let before = used();
+        let burnt = std::thread::spawn(move || {
+            let begin = clock(libc::CLOCK_THREAD_CPUTIME_ID);
+            while clock(libc::CLOCK_THREAD_CPUTIME_ID) - begin < Duration::from_millis(20) {}
+        });
+        burnt.join().expect("it ends");
+        assert!(used() - before >= Duration::from_millis(20));
+        process_cpu(1 << 23).expect_err("numbers end at 2^22");
+    }
 }

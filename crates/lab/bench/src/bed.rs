@@ -33,6 +33,11 @@ pub fn copy_program(from: &str, to: &Path) -> Result<(), String> {
     sh("cp", &[from, &to.to_string_lossy()]).map(drop)
 }
 
+/// Makes errors of a file name it.
+pub(crate) fn of_file(path: impl AsRef<Path>) -> impl Fn(std::io::Error) -> String {
+    move |error| format!("{}: {error}", path.as_ref().display())
+}
+
 /// Runs a command to its end; its output, or what it said.
 pub fn sh(program: &str, args: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
@@ -100,7 +105,7 @@ impl Bed {
         let name = format!("{}-{}", std::process::id(), BEDS.fetch_add(1, Ordering::Relaxed));
         let (server, client) = (format!("{PREFIX}s-{name}"), format!("{PREFIX}c-{name}"));
         let dir = std::env::temp_dir().join(format!("{PREFIX}{name}"));
-        std::fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
+        std::fs::create_dir_all(&dir).map_err(of_file(&dir))?;
         sh("ip", &["netns", "add", &server])
             .map_err(|e| format!("{e}; network namespaces need root (sudo) or `unshare -Urn`"))?;
         let bed = Bed { server, client, dir };
@@ -255,12 +260,9 @@ impl Bed {
     /// Microseconds a server of ours has spent looking for packets that were not there; 0 for others.
     pub fn spin_us(&self, server: &Server) -> Result<u64, String> {
         let path = self.dir.join(format!("{}.sock", server.pid()));
-        let Ok(mut socket) = UnixStream::connect(path) else { return Ok(0) };
+        let Ok(mut socket) = UnixStream::connect(&path) else { return Ok(0) };
         let mut text = String::new();
-        socket
-            .write_all(b"stat\n")
-            .and_then(|()| socket.read_to_string(&mut text))
-            .map_err(|e| e.to_string())?;
+        socket.write_all(b"stat\n").and_then(|()| socket.read_to_string(&mut text)).map_err(of_file(path))?;
         let spun = |line: &str| serde_json::from_str::<Value>(line).ok()?["sock"]["spin_us"].as_u64();
         text.lines().map(|line| spun(line).ok_or_else(|| format!("odd answer of the server: {line}"))).sum()
     }
@@ -376,16 +378,11 @@ impl Server {
         self.child.kill().and_then(|()| self.child.wait()).map(|_| ()).map_err(|e| e.to_string())
     }
 
-    /// CPU time of all its threads so far, nanoseconds.
+    /// CPU time of all its threads so far, also of those that have ended, nanoseconds.
     pub fn cpu_ns(&self) -> Result<u64, String> {
-        let tasks =
-            std::fs::read_dir(format!("/proc/{}/task", self.child.id())).map_err(|e| e.to_string())?;
-        let mut total = 0;
-        for task in tasks.flatten() {
-            let text = std::fs::read_to_string(task.path().join("schedstat")).map_err(|e| e.to_string())?;
-            total += text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).ok_or("odd schedstat")?;
-        }
-        Ok(total)
+        let used = pio::process_cpu(self.child.id());
+        used.map(|used| used.as_nanos() as u64)
+            .map_err(|e| format!("CPU time of process {}: {e}", self.child.id()))
     }
 }
 
@@ -407,7 +404,7 @@ impl Drop for Server {
 
 /// Busy time of all CPUs so far, microseconds (10 ms ticks).
 pub fn machine_busy_us() -> Result<u64, String> {
-    let stat = std::fs::read_to_string("/proc/stat").map_err(|e| e.to_string())?;
+    let stat = std::fs::read_to_string("/proc/stat").map_err(of_file("/proc/stat"))?;
     let line = stat.lines().next().ok_or("/proc/stat is empty")?;
     let ticks: Vec<u64> = line.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
     // user nice system idle iowait irq softirq steal: all but idle, iowait and steal.
@@ -461,5 +458,27 @@ impl Programs {
             flood: compile("flood")?,
             ours: ours.to_path_buf(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a server's CPU time is known whatever its threads do.
+    use super::*;
+
+    #[test]
+    fn threads_that_come_and_go_disturb_no_measurement() {
+        let mut command = Command::new("python3");
+        let comes_and_goes = "import threading\nprint('ready', flush=True)\n\
+                              while True:\n t = threading.Thread(target=int); t.start(); t.join()";
+        command.args(["-c", comes_and_goes]);
+        let server = serving(command).expect("python3 runs");
+        let mut last = 0;
+        for _ in 0..20_000 {
+            let used = server.cpu_ns().expect("it lives");
+            assert!(used >= last);
+            last = used;
+        }
+        server.kill().expect("it ends");
     }
 }

@@ -5,7 +5,7 @@
 //! Both senders are the same program (`peers/transfer.c`), ours under `millstream run`, and both have their defaults:
 //! sysctls of a fresh namespace with CUBIC by route, and `Config::default()`.
 
-use crate::bed::our_command;
+use crate::bed::{of_file, our_command};
 use crate::wire::{RIGHT, Wire};
 use crate::{peers, stats};
 use lab::{Experiment, Task};
@@ -136,7 +136,7 @@ fn really(tools: &Tools, row: &Row, seed: u64, our_sender: bool) -> Result<Seen,
         wire.merge_at_the_right(hold.parse().map_err(|_| "odd merging")?)?;
     }
     let (file, log) = (wire.dir.join("path.toml"), wire.dir.join("log.csv"));
-    std::fs::write(&file, row.experiment.text()).map_err(|e| e.to_string())?;
+    std::fs::write(&file, row.experiment.text()).map_err(of_file(&file))?;
     let mut words: Vec<String> =
         vec!["--path".into(), file.display().to_string(), "--seed".into(), seed.to_string()];
     if row.figure == Figure::FirstAgain {
@@ -173,7 +173,7 @@ fn really(tools: &Tools, row: &Row, seed: u64, our_sender: bool) -> Result<Seen,
         std::thread::sleep(std::time::Duration::from_secs_f64(spec.seconds));
         receiver.kill()?;
         pipe.stop()?;
-        let log = std::fs::read_to_string(&log).map_err(|e| e.to_string())?;
+        let log = std::fs::read_to_string(&log).map_err(of_file(&log))?;
         return Ok(Seen { took: first_again(&log)?, duplicates: 0.0 });
     }
     wire.run(&wire.left, "timeout", &[&["-s", "KILL", LIMIT][..], &send].concat())?;

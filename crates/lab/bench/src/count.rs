@@ -1,6 +1,6 @@
 //! Instructions per transaction by callgrind: repeatable for the same binary, whatever else the machine does.
 
-use crate::bed::sh;
+use crate::bed::{of_file, sh};
 use crate::{Plan, flow};
 use serde_json::{Value, json};
 
@@ -82,8 +82,8 @@ fn under(
     args.extend(only.as_deref());
     args.extend([&*me, "exactly", words[0], words[1], &number]);
     let said = sh(wrapper[0], &args).map_err(|e| format!("{e}; install valgrind"))?;
-    let text = std::fs::read_to_string(&out).map_err(|e| e.to_string())?;
-    std::fs::remove_file(&out).map_err(|e| e.to_string())?;
+    let text = std::fs::read_to_string(&out).map_err(of_file(&out))?;
+    std::fs::remove_file(&out).map_err(of_file(&out))?;
     let instructions = text
         .lines()
         .find_map(|line| line.strip_prefix("summary: ").or(line.strip_prefix("totals: ")))

@@ -3,7 +3,7 @@
 //!
 //! With privilege ours sits on the same veth link as the kernel's servers (AF_XDP); without, on a tap device.
 
-use crate::bed::{Bed, CLIENT_CPU, Programs, SERVER_ADDR, Server, our_command, sh};
+use crate::bed::{Bed, CLIENT_CPU, Programs, SERVER_ADDR, Server, of_file, our_command, sh};
 use crate::{Plan, stats};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -144,10 +144,11 @@ fn contenders(bed: &Bed, programs: &Programs, site: &Path, link: Link) -> Result
 /// Files to serve: one per size, and the 64 bytes of the load.
 fn make_site(dir: &Path) -> Result<PathBuf, String> {
     let site = dir.join("site");
-    std::fs::create_dir_all(&site).map_err(|e| e.to_string())?;
+    std::fs::create_dir_all(&site).map_err(of_file(&site))?;
     let write = |name: String, size: usize| {
         let body: Vec<u8> = (0..size).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect();
-        std::fs::write(site.join(name), body).map_err(|e| e.to_string())
+        let path = site.join(name);
+        std::fs::write(&path, body).map_err(of_file(path))
     };
     write("64".into(), 64)?;
     SIZES.iter().try_for_each(|&size| write(format!("f{size}"), size))?;
@@ -171,7 +172,7 @@ fn nginx_conf(bed: &Bed, site: &Path, whose: &str, address: &str) -> Result<Path
          server {{ listen {address}:80 reuseport backlog=65535; root {}; }} }}\n",
         site.display()
     );
-    std::fs::write(&conf, text).map_err(|e| e.to_string())?;
+    std::fs::write(&conf, text).map_err(of_file(&conf))?;
     Ok(conf)
 }
 

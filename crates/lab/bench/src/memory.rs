@@ -7,6 +7,7 @@ mod some;
 pub use idle::turns as idle_turns;
 pub(crate) use some::{rate as some, rest};
 
+use crate::bed::of_file;
 use crate::compare::few::{Few, batches};
 use crate::{Plan, now, smol, stats};
 use base::{Addr, Duration, Endpoint, Instant};
@@ -455,7 +456,7 @@ pub fn idle(_: &Plan) -> Result<Value, String> {
 
 /// Bytes of memory this process holds.
 pub(crate) fn resident() -> Result<u64, String> {
-    let statm = std::fs::read_to_string("/proc/self/statm").map_err(|e| e.to_string())?;
+    let statm = std::fs::read_to_string("/proc/self/statm").map_err(of_file("/proc/self/statm"))?;
     let pages: u64 = statm.split(' ').nth(1).and_then(|n| n.parse().ok()).ok_or("/proc/self/statm is odd")?;
     Ok(pages * 4_096)
 }

@@ -1,6 +1,6 @@
 //! Programs of `peers/`, built where they are needed and gone with their folder.
 
-use crate::bed::sh;
+use crate::bed::{of_file, sh};
 use crate::compare::contender::{GOPATH, go};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ impl Dir {
     /// It cannot be made.
     pub(crate) fn new(name: &str) -> Result<Dir, String> {
         let dir = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
+        std::fs::create_dir_all(&dir).map_err(of_file(&dir))?;
         Ok(Dir(dir))
     }
 

@@ -6,7 +6,9 @@
 mod rates;
 mod rows;
 
-use crate::bed::{Bed, CLIENT_BASE, CLIENT_CPU, SERVER_ADDR, SERVER_CPU, Server, TAP_ADDR, our_command, sh};
+use crate::bed::{
+    Bed, CLIENT_BASE, CLIENT_CPU, SERVER_ADDR, SERVER_CPU, Server, TAP_ADDR, of_file, our_command, sh,
+};
 use crate::stats;
 pub use rows::ALL;
 use serde_json::{Value, json};
@@ -190,7 +192,7 @@ impl InBed<'_> {
         let copy = self.bed.dir.join("libmillstream_preload.so");
         std::fs::copy(&library, copy).map_err(|e| format!("{}: {e}", library.display()))?;
         let body: Vec<u8> = (0..64).collect();
-        std::fs::write(self.bed.dir.join("64"), body).map_err(|e| e.to_string())?;
+        std::fs::write(self.bed.dir.join("64"), body).map_err(of_file(&self.bed.dir))?;
         let (asker, out) = (Path::new(PEERS).join("asker.c"), self.bed.dir.join("asker"));
         sh("cc", &["-O2", "-o", &out.to_string_lossy(), &asker.to_string_lossy()])?;
         match self.row.prepare {
@@ -291,7 +293,7 @@ impl InBed<'_> {
 
 /// Busy time of a CPU so far, softirqs included, microseconds (10 ms ticks).
 fn busy_us(cpu: &str) -> Result<f64, String> {
-    let stat = std::fs::read_to_string("/proc/stat").map_err(|e| e.to_string())?;
+    let stat = std::fs::read_to_string("/proc/stat").map_err(of_file("/proc/stat"))?;
     let name = format!("cpu{cpu} ");
     let line = stat.lines().find_map(|line| line.strip_prefix(&name)).ok_or("no such CPU")?;
     let ticks = line.split_whitespace().filter_map(|n| n.parse::<f64>().ok());

@@ -1,6 +1,7 @@
 //! Cost of a request while more and more connections are established: client and server stack in one thread, as
 //! in [`memory`](crate::memory), most connections idle and a few, spread evenly among them, busy all the time.
 
+use crate::bed::of_file;
 use crate::memory::{Bed, Load, ROUNDS, resident};
 use crate::{Plan, now, stats};
 use serde_json::{Value, json};
@@ -90,7 +91,7 @@ fn costs(bed: &mut Bed, total: u32, busy: u32, plan: &Plan) -> Result<Vec<f64>, 
 
 /// Bytes of memory that programs can still have.
 fn available() -> Result<u64, String> {
-    let info = std::fs::read_to_string("/proc/meminfo").map_err(|e| e.to_string())?;
+    let info = std::fs::read_to_string("/proc/meminfo").map_err(of_file("/proc/meminfo"))?;
     let kib = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib: Option<u64> = kib.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok());
     kib.map(|kib| kib << 10).ok_or_else(|| "/proc/meminfo is odd".to_owned())

@@ -1,6 +1,6 @@
 //! Cost of watching every packet: one bulk flow with SIFTR off and on, and with a capture, in turns.
 
-use crate::bed::{Bed, Programs, SERVER_ADDR, Server, our_command};
+use crate::bed::{Bed, Programs, SERVER_ADDR, Server, of_file, our_command};
 use crate::{Plan, link, stats};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -86,8 +86,8 @@ impl Watched<'_> {
         self.ask("sysctl net.inet.siftr.enabled=1")?;
         let sample = self.measure(plan, mode);
         self.ask("sysctl net.inet.siftr.enabled=0")?;
-        let text = std::fs::read_to_string(&file).map_err(|e| e.to_string())?;
-        std::fs::remove_file(&file).map_err(|e| e.to_string())?;
+        let text = std::fs::read_to_string(&file).map_err(of_file(&file))?;
+        std::fs::remove_file(&file).map_err(of_file(&file))?;
         let last = text.lines().last().unwrap_or("");
         let number = |key: &str| -> Result<u64, String> {
             let field = last.split('\t').find_map(|field| field.strip_prefix(key)?.strip_prefix('='));

@@ -4,7 +4,7 @@
 //!   left: a0 10.79.0.1 ==veth== p0 :middle: p1 ==veth== b0 10.79.0.2 :right
 //! ```
 
-use crate::bed::{Server, serving, sh};
+use crate::bed::{Server, of_file, serving, sh};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -52,7 +52,7 @@ impl Wire {
         static WIRES: AtomicU32 = AtomicU32::new(0);
         let name = format!("{}-{}", std::process::id(), WIRES.fetch_add(1, Ordering::Relaxed));
         let dir = std::env::temp_dir().join(format!("ms-wire-{name}"));
-        std::fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
+        std::fs::create_dir_all(&dir).map_err(of_file(&dir))?;
         let ns = |side: &str| format!("ms-wire-{side}-{name}");
         let wire = Wire { left: ns("l"), middle: ns("m"), right: ns("r"), dir };
         for ns in [&wire.left, &wire.middle, &wire.right] {

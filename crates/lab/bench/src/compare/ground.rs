@@ -4,7 +4,7 @@ use super::contender::{Contender, Kind, Program, network};
 use super::figure::OTHERS;
 use super::{Figures, Where};
 use crate::bed::{
-    Bed, CLIENT_ADDRS, CLIENT_BASE, CLIENT_CPU, Programs, SERVER_ADDR, Server, machine_busy_us, sh,
+    Bed, CLIENT_ADDRS, CLIENT_BASE, CLIENT_CPU, Programs, SERVER_ADDR, Server, machine_busy_us, of_file, sh,
 };
 use crate::bed::{SERVER_CPU, our_command};
 use crate::now;
@@ -203,7 +203,7 @@ impl Ground {
 
 /// CPU time of the programs that this one has started and that have ended, microseconds (10 ms ticks).
 fn children_us() -> Result<u64, String> {
-    let stat = std::fs::read_to_string("/proc/self/stat").map_err(|e| e.to_string())?;
+    let stat = std::fs::read_to_string("/proc/self/stat").map_err(of_file("/proc/self/stat"))?;
     // Behind the name, which may hold anything, the first field is the state; cutime and cstime are the 14th and 15th.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: Vec<u64> = fields.skip(13).take(2).filter_map(|field| field.parse().ok()).collect();
