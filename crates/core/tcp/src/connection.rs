@@ -761,6 +761,7 @@ impl Connection {
             self.rx.release(cx.pool);
             self.forget_orphan(cx.pool);
         }
+        self.snd_nxt = self.bare_seq();
         self.snd_una = self.snd_nxt;
         self.timers = Timers::default();
         self.events |= Events::CLOSED;

@@ -186,7 +186,7 @@ impl Connection {
         }
         if self.due.has(Due::ACK) {
             cx.counters.pure_acks_out += 1;
-            return Some(Plan::bare(self.snd_nxt, Flags::ACK, TransmitClass::Ack));
+            return Some(Plan::bare(self.bare_seq(), Flags::ACK, TransmitClass::Ack));
         }
         None
     }
@@ -217,7 +217,7 @@ impl Connection {
         }
         self.due.clear(Due::GREETING);
         cx.counters.pure_acks_out += 1;
-        Plan { tells: false, ..Plan::bare(self.snd_nxt, Flags::ACK, TransmitClass::Ack) }
+        Plan { tells: false, ..Plan::bare(self.bare_seq(), Flags::ACK, TransmitClass::Ack) }
     }
 
     fn plan_reset(&mut self, cx: &mut Cx<'_>) -> Plan {
@@ -227,7 +227,25 @@ impl Connection {
             self.bits.clear(Bits::RESET_AT);
             return Plan::bare(self.rare_mut().reset_seq, Flags::RST, TransmitClass::Control);
         }
-        Plan::bare(self.snd_nxt, Flags::RST | Flags::ACK, TransmitClass::Control)
+        Plan::bare(self.bare_seq(), Flags::RST | Flags::ACK, TransmitClass::Control)
+    }
+
+    /// Returns the sequence number of a segment without data: SND.NXT, or the peer's right edge where the peer took
+    /// back a window that was filled. Beyond that edge the peer would drop it, and the acknowledgment that it carries.
+    /// RFC 9293, MUST-34.
+    #[inline(always)]
+    pub(crate) fn bare_seq(&self) -> Seq {
+        if self.flight() <= self.snd_wnd { self.snd_nxt } else { self.seq_at_edge() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn seq_at_edge(&self) -> Seq {
+        // A window field is rounded down to its unit. By less than that the edge moves without having been taken back
+        // (RFC 7323, section 2.4).
+        let beyond = self.flight().saturating_sub(self.snd_wnd);
+        let offered = self.snd_wnd_max > 0;
+        if offered && beyond >> self.snd_scale > 0 { self.snd_una + self.snd_wnd } else { self.snd_nxt }
     }
 
     fn plan_syn(&mut self, cx: &mut Cx<'_>) -> Plan {

@@ -151,7 +151,7 @@ impl World {
                 self.conn.close(&mut self.lent.cx());
                 self.released = true;
             }
-            30 if input.u8() < 16 => self.conn.abort(&mut self.lent.cx()),
+            30 if input.u8() < 16 => self.abort(),
             _ => self.handshake(input),
         }
     }
@@ -372,6 +372,32 @@ impl World {
         }
         if header.flags.has(Flags::ACK) && !header.flags.any(Flags::RST | Flags::SYN) {
             self.look_at_window(header.ack, header.window);
+        }
+        let takes_number = tx.len > 0 || header.flags.any(Flags::SYN | Flags::FIN);
+        if header.flags.has(Flags::ACK) && !takes_number {
+            self.assert_within(header.seq, self.peer_edge());
+        }
+    }
+
+    /// The right edge of the peer's window. A SYN under way takes a number that no window counts.
+    fn peer_edge(&self) -> Seq {
+        let info = self.conn.info(self.lent.now);
+        info.snd_una + info.snd_wnd + u32::from(info.snd_una == self.isn)
+    }
+
+    /// A segment without data lies where the peer takes it: not beyond its right edge, as exactly as a window field
+    /// tells that.
+    fn assert_within(&self, seq: Seq, edge: Seq) {
+        let (beyond, unit) = (seq.distance_from(edge), 1 << self.conn.info(self.lent.now).scale.0);
+        assert!(beyond < unit, "a segment without data lies {beyond} bytes beyond the peer's window");
+    }
+
+    fn abort(&mut self) {
+        let edge = self.peer_edge();
+        self.conn.abort(&mut self.lent.cx());
+        if let Some(tx) = self.conn.poll_transmit(&mut self.lent.cx(), &self.limits) {
+            self.look(&tx);
+            self.assert_within(tx.header.seq, edge);
         }
     }
 

@@ -124,6 +124,37 @@ fn an_fin_waits_behind_a_closed_window() {
     rig.assert_state(State::FinWait2);
 }
 
+/// The peer takes back a part of the window that was filled, and drops whatever lies beyond it. RFC 9293, MUST-34.
+#[test]
+fn what_carries_no_data_stays_within_a_window_that_shrank() {
+    for (setup, unit) in [(Setup::default(), 1), (Setup::modern(), 128)] {
+        let filled = |window| {
+            let mut rig = setup.connected();
+            rig.write(&[1; 5_000]).unwrap();
+            assert_eq!(rig.sent().last().unwrap().end(), OURS + 5_001);
+            rig.window = window;
+            rig.ack(OURS + 1_001, &[]);
+            rig
+        };
+        for window in [8, 0] {
+            let (mut rig, edge) = (filled(window), OURS + 1_001 + u32::from(window) * unit);
+            rig.send(b"data");
+            rig.send(b"more");
+            assert!(rig.sent().iter().any(|ack| ack.is_pure_ack() && ack.seq == edge), "an acknowledgment");
+            rig.inject(Segment { seq: rig.next + 5, ..rig.segment(Flags::RST, &[]) });
+            assert_eq!(rig.one().seq, edge, "a challenge");
+            let now = rig.now;
+            rig.host.with(now, |conn, cx| conn.abort(cx));
+            let reset = rig.one();
+            assert_eq!((reset.flags, reset.seq), (Flags::RST | Flags::ACK, edge));
+        }
+        // 4,000 bytes are in flight. A window field of 31 units that are 128 bytes tells of no less than 3,968.
+        let (mut rig, fits) = (filled((4_000 / unit) as u16), OURS + 5_001);
+        rig.inject(Segment { seq: rig.next + 5, ..rig.segment(Flags::RST, &[]) });
+        assert_eq!(rig.one().seq, fits, "rounded down, not taken back");
+    }
+}
+
 /// RFC 9293, MUST-34, SHLD-15 and SHLD-16; RFC 7323, 2.4-1.
 #[test]
 fn a_shrinking_window_does_not_confuse_the_sender() {
