@@ -16,7 +16,8 @@ impl Connection {
             return Ok(());
         }
         let Some(ts) = seg.options.timestamps else {
-            if cx.config.tolerate_missing_timestamps {
+            // The host that sent a SYN may know nothing of this connection: it must be answered (RFC 5961, section 4.2).
+            if cx.config.tolerate_missing_timestamps || seg.flags.has(Flags::SYN) {
                 return Ok(());
             }
             // RFC 7323, section 3.2: without its timestamp a segment is dropped in silence.
@@ -26,8 +27,8 @@ impl Connection {
         let silent = (cx.now.as_millis() as u32).wrapping_sub(self.last_rcv_ms);
         if ts_before(ts.val, self.ts_recent) && silent < self.bits.clock().recent_life_ms() {
             cx.counters.paws_drops += 1;
-            // A duplicate SYN shows that our SYN-ACK was lost, whatever its age.
-            if self.state != State::SynReceived || !seg.flags.has(Flags::SYN) {
+            // An old copy of the SYN that began this needs no answer; any other SYN does.
+            if !self.is_first_syn(seg) {
                 self.answer_unacceptable(cx, seg);
             }
             return Err(DropReason::Paws);

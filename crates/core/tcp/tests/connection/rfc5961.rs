@@ -2,9 +2,10 @@
 
 use base::Duration;
 use tcp::{Disposition, DropReason, Error, ReadError, State};
-use wire::tcp::{Flags, Segment};
+use wire::tcp::{Flags, Options, Segment};
 
-use crate::rig::{OURS, Rig, Setup};
+use crate::host::ms;
+use crate::rig::{OURS, PEER, Rig, Setup};
 
 fn challenged(rig: &mut Rig) {
     let ack = rig.one();
@@ -53,6 +54,71 @@ fn a_syn_is_only_challenged() {
         rig.inject(Segment { seq: rig.next + offset, ..rig.segment(Flags::SYN, &[]) });
         challenged(&mut rig);
         rig.pass(Duration::from_secs(2));
+    }
+}
+
+/// The host that sends it has restarted, or another one shares the peer's address: its answer to the challenge, a
+/// reset, is what ends the old connection. RFC 5961, 4.2-1.
+#[test]
+fn a_syn_without_the_agreed_timestamp_is_challenged_in_every_state() {
+    let states: [(State, fn(&mut Rig)); 6] = [
+        (State::Established, |_| {}),
+        (State::CloseWait, |rig| {
+            rig.send_fin();
+        }),
+        (State::FinWait1, |rig| rig.shutdown()),
+        (State::FinWait2, |rig| {
+            rig.shutdown();
+            rig.ack(OURS + 2, &[]);
+        }),
+        (State::Closing, |rig| {
+            rig.shutdown();
+            rig.send_fin();
+        }),
+        (State::LastAck, |rig| {
+            rig.send_fin();
+            rig.shutdown();
+        }),
+    ];
+    for (tolerate_missing_timestamps, (state, enter)) in
+        [true, false].into_iter().flat_map(|how| states.map(|state| (how, state)))
+    {
+        let mut setup = Setup::modern();
+        setup.config.tolerate_missing_timestamps = tolerate_missing_timestamps;
+        let mut rig = setup.accepted();
+        enter(&mut rig);
+        rig.assert_state(state);
+        rig.pass(ms(100));
+        rig.sent();
+        for (seq, flags) in [(rig.next + 70_000, Flags::SYN), (rig.next, Flags::SYN | Flags::ACK)] {
+            rig.inject(Segment { seq, options: Options::default(), ..rig.segment(flags, &[]) });
+            let answer = rig.one();
+            assert!(answer.is_pure_ack() && answer.ack == rig.next, "{state:?}: {answer:?}");
+            rig.assert_state(state);
+            rig.pass(ms(150));
+            rig.sent();
+        }
+    }
+}
+
+/// RFC 5961, 4.2-1.
+#[test]
+fn a_syn_in_syn_received_is_answered_whatever_its_timestamp() {
+    let setup = Setup::modern();
+    let mut strict = Setup::modern();
+    strict.config.tolerate_missing_timestamps = false;
+    for setup in [setup, strict] {
+        // The client gives its options up.
+        let mut rig = setup.syn_received();
+        rig.inject(Segment { seq: PEER, options: Options::default(), ..rig.segment(Flags::SYN, &[]) });
+        let answer = rig.one();
+        assert_eq!((answer.flags, answer.seq, answer.ack), (Flags::SYN | Flags::ACK, OURS, PEER + 1));
+        // The client has restarted, and its clock with it.
+        rig.clock = rig.clock.map(|clock| clock - 500);
+        rig.inject(Segment { seq: PEER + 70_000, ..rig.segment(Flags::SYN, &[]) });
+        let answer = rig.one();
+        assert!(answer.is_pure_ack() && answer.ack == PEER + 1, "{answer:?}");
+        rig.assert_state(State::SynReceived);
     }
 }
 
