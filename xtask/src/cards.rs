@@ -423,7 +423,7 @@ fn tell(row: &str, outcome: &roles::Outcome, took: Duration) {
 /// The step of `cargo xtask ci`.
 pub(crate) fn short() -> Outcome {
     if let Some(what) = missing() {
-        println!("LEFT OUT: {what}; `.ci/setup cards` brings what is needed");
+        crate::left_out::tell(&format!("{what}; `.ci/setup cards` brings what is needed"));
         return Ok(());
     }
     cards(&["--short".into(), "--keep-page".into()])

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Outcome, cards, deny, lab, python, rfc, run, suites, tidy, wasm};
+use crate::{Outcome, cards, deny, lab, left_out, python, rfc, run, suites, tidy, wasm};
 
 struct Step {
     name: &'static str,
@@ -41,6 +41,11 @@ pub(crate) fn ci(names: &[String]) -> Outcome {
         let known: Vec<_> = all().map(|step| step.name).collect();
         return Err(format!("no step `{name}`; there are {}", known.join(", ")));
     }
+    if names.is_empty() {
+        for Step { name, what, .. } in ASKED {
+            left_out::tell(&format!("{name}, {what}: `cargo xtask ci {name}` runs it"));
+        }
+    }
     let named = |step: &&Step| names.iter().any(|name| name == step.name);
     let steps: Vec<_> = if names.is_empty() { STEPS.iter().collect() } else { all().filter(named).collect() };
     let mut report = String::new();
@@ -55,7 +60,7 @@ pub(crate) fn ci(names: &[String]) -> Outcome {
             failed.push(format!("\n{}: {why}", step.name));
         }
     }
-    print!("== summary\n{report}");
+    print!("== summary\n{report}{}", left_out::all());
     if failed.is_empty() { Ok(()) } else { Err(format!("failed:{}", failed.concat())) }
 }
 
@@ -74,23 +79,25 @@ fn clippy() -> Outcome {
         .check()
 }
 
-/// Of a test that hangs one wants to hear while a person still watches.
-const TEST_LIMIT: Duration = Duration::from_secs(25 * 60);
+/// The longest time in which no test ends: tests end the programs that they start after five minutes, and say which.
+const SILENCE: Duration = Duration::from_secs(10 * 60);
 
-/// The tests of one port take seconds, once they are built.
-const DPDK_LIMIT: Duration = Duration::from_secs(5 * 60);
+/// Builds tests, which takes as long as it takes, then runs them.
+fn tests(selection: &[&str], more: &[&str]) -> Outcome {
+    run::cargo(&[&["test", "--locked", "--no-run"], selection].concat()).check()?;
+    run::cargo(&[&["test", "--locked"], selection, more].concat()).check_tests(SILENCE)
+}
 
 fn test() -> Outcome {
-    run::cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"])
-        .check_tests(TEST_LIMIT)
+    tests(&["--workspace"], &["--no-fail-fast", "--", "--show-output"])
 }
 
 /// Is there a DPDK to build with? Nothing is installed for it.
 fn has_dpdk() -> bool {
     let found = run::tool("pkg-config").args(["--atleast-version=22.11", "libdpdk"]).output().is_ok();
     if !found {
-        println!(
-            "LEFT OUT: there is no DPDK 22.11 here; `.ci/setup dpdk` or `apt-get install libdpdk-dev` brings it"
+        left_out::tell(
+            "there is no DPDK 22.11 here; `.ci/setup dpdk` or `apt-get install libdpdk-dev` brings it",
         );
     }
     found
@@ -101,10 +108,10 @@ fn dpdk() -> Outcome {
     if !has_dpdk() {
         return Ok(());
     }
-    let port = ["--package", "millstream-pio", "--features", "dpdk", "--locked"];
-    let clippy = [&["clippy", "--all-targets", "--quiet"], &port[..], &["--", "-D", "warnings"]].concat();
-    run::cargo(&clippy).check()?;
-    run::cargo(&[&["test", "--lib"], &port[..], &["dpdk"]].concat()).check_within(DPDK_LIMIT)
+    let port = ["--package", "millstream-pio", "--features", "dpdk"];
+    let clippy = [&["clippy", "--all-targets", "--quiet", "--locked"], &port[..], &["--", "-D", "warnings"]];
+    run::cargo(&clippy.concat()).check()?;
+    tests(&[&["--lib"], &port[..]].concat(), &["dpdk"])
 }
 
 /// The command over them, with the kernel's clients.
@@ -112,8 +119,7 @@ fn dpdk_hosts() -> Outcome {
     if !has_dpdk() {
         return Ok(());
     }
-    let command = ["test", "--package", "millstream", "--features", "dpdk", "--locked", "--test", "dpdk"];
-    run::cargo(&command).check_within(TEST_LIMIT)
+    tests(&["--package", "millstream", "--features", "dpdk", "--test", "dpdk"], &[])
 }
 
 fn budgets() -> Outcome {

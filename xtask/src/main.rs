@@ -6,6 +6,7 @@ mod cards;
 mod ci;
 mod deny;
 mod lab;
+mod left_out;
 mod metadata;
 mod outcome;
 mod pgo;
@@ -17,6 +18,7 @@ mod test_report;
 mod tidy;
 mod venv;
 mod wasm;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -26,6 +28,8 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   ci [STEP...]         everything that must hold before a change lands, or the named steps
+  tests SECONDS COMMAND...
+                       run tests, and end them, and what they leave behind, when none ends for so long
   tidy                 sizes, left-overs, forbidden unsafe, who may import whom
   circles [CRATE]      the files of a crate that lead to each other by what they import
   headers              write headers and manual pages of the library for C programs from its functions
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         "attacks" => attacks::attacks(rest),
         "cards" => cards::cards(rest),
         "suites" => suites::suites(rest),
+        "tests" => tests(rest),
         "tidy" => tidy::tidy(),
         "circles" => tidy::circles(rest.first().map(String::as_str)),
         "headers" => headers(),
@@ -82,6 +87,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs tests as the gate does.
+fn tests(rest: &[String]) -> Outcome {
+    let [seconds, program, arguments @ ..] = rest else {
+        return Err(format!("a limit and a command\n\n{HELP}"));
+    };
+    let seconds = seconds.parse().map_err(|_| format!("`{seconds}` is no number of seconds"))?;
+    run::tool(program).args(arguments).check_tests(std::time::Duration::from_secs(seconds))
 }
 
 /// The test that compares headers and manual pages with the functions, told to write them.

@@ -136,7 +136,7 @@ pub(crate) fn short() -> Outcome {
         SUITES.iter().flat_map(|suite| suite.parts.iter().map(move |part| (suite, part))).collect();
     let rows: Vec<_> = rows.into_iter().filter(|(_, part)| part.short).collect();
     if let Some(what) = missing(&rows) {
-        println!("LEFT OUT: {what}; `.ci/setup suites` brings what is needed, as root");
+        crate::left_out::tell(&format!("{what}; `.ci/setup suites` brings what is needed, as root"));
         return Ok(());
     }
     suites(&["--short".into(), "--keep-page".into()])

@@ -2,7 +2,7 @@
 //! so in a line that begins with `skipped:`, and passes. Nothing sees what a passing test says, so the step counts
 //! those lines. What a failed test said stands far up in the output, so the step repeats its beginning at the end.
 
-use std::io::{BufRead, Write};
+use std::io::Write;
 
 /// Lines of a failed test that are repeated at the end: the assertion and its values.
 const REPEATED: usize = 6;
@@ -28,7 +28,12 @@ pub(crate) struct TestReport {
     failed: Vec<(String, Vec<String>)>,
     /// The last line of a test binary that has begun and not yet told its result.
     running: Option<String>,
+    /// Tests that take long and have not ended yet.
+    long: Vec<String>,
 }
+
+/// What libtest says after the name of a test that takes long.
+const LONG: &str = " has been running for over ";
 
 impl TestReport {
     /// Takes a line. Returns true if it is for people to see: what passing tests say is not.
@@ -65,8 +70,20 @@ impl TestReport {
         self.words != Words::Passing
     }
 
+    /// Takes what a test binary says of tests as they end. Returns true if it says that one has ended, or begins.
+    fn ends(&mut self, line: &str) -> bool {
+        let Some(rest) = line.strip_prefix("test ") else { return line.starts_with("running ") };
+        if let Some((name, _)) = rest.split_once(LONG) {
+            self.long.push(name.into());
+            return false;
+        }
+        let name = rest.split_once(" ... ").map(|(name, _)| name);
+        self.long.retain(|long| name.is_some_and(|name| name != long));
+        true
+    }
+
     /// A binary that ended without a result has crashed: only the last line that it wrote is known.
-    fn end_of_binary(&mut self) {
+    pub(crate) fn end_of_binary(&mut self) {
         if let Some(last) = self.running.take() {
             self.failed.push(("a test binary ended without a result, after".into(), vec![last]));
         }
@@ -94,23 +111,29 @@ impl TestReport {
         self.failed.iter().map(of).collect()
     }
 
-    /// Shows what comes, as far as it is for people, and keeps what it says of tests that did not run.
-    pub(crate) fn read(mut self, from: impl BufRead, mut to: impl Write) -> TestReport {
-        for line in from.split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line);
-            if self.take(&line) {
-                // A terminal that is gone is no reason to end the tests.
-                let _ = writeln!(to, "{line}");
-            }
+    /// Takes a line, and shows it as far as it is for people. Returns true if it says that a test has ended.
+    pub(crate) fn line(&mut self, line: &str, to: &mut impl Write) -> bool {
+        let ended = self.words == Words::Cargo && self.ends(line);
+        if self.take(line) {
+            // A terminal that is gone is no reason to end the tests.
+            let _ = writeln!(to, "{line}");
         }
-        self.end_of_binary();
-        self
+        ended
+    }
+
+    /// Returns which tests have begun and not ended, as far as they are known, as a text.
+    pub(crate) fn unended(&self) -> String {
+        match (&self.long[..], &self.running) {
+            ([], Some(last)) => format!("; the last line of their program was `{last}`"),
+            ([], None) => String::new(),
+            (long, _) => format!("; these hung: {}", long.join(", ")),
+        }
     }
 
     /// Returns the tests that did not run by their reasons, as a text; nothing where all ran.
-    pub(crate) fn left_out(&self) -> String {
+    pub(crate) fn left_out(&self) -> Option<String> {
         if self.all.is_empty() {
-            return String::new();
+            return None;
         }
         let mut reasons: Vec<&str> = self.all.iter().map(|(_, why)| why.as_str()).collect();
         reasons.sort_unstable();
@@ -118,10 +141,10 @@ impl TestReport {
         let of = |why: &str| {
             let tests: Vec<_> =
                 self.all.iter().filter(|(_, other)| other == why).map(|(test, _)| test.as_str()).collect();
-            format!("  {} ({why}): {}\n", tests.len(), tests.join(", "))
+            format!("  {} ({why}{}): {}\n", tests.len(), brings(why), tests.join(", "))
         };
         let lines: String = reasons.into_iter().map(of).collect();
-        format!("LEFT OUT: {} tests, or parts of them, did not run:\n{lines}", self.all.len())
+        Some(format!("{} tests, or parts of them, did not run:\n{lines}", self.all.len()))
     }
 }
 
@@ -129,6 +152,20 @@ impl TestReport {
 fn reason(line: &str) -> Option<&str> {
     let word = line.get(.."skipped:".len())?;
     word.eq_ignore_ascii_case("skipped:").then(|| line[word.len()..].trim())
+}
+
+/// Returns what makes tests run that did not for this reason.
+fn brings(why: &str) -> &'static str {
+    let has = |words: &[&str]| words.iter().any(|word| why.contains(word));
+    if has(&["too busy"]) {
+        "; run it when nothing else runs"
+    } else if has(&["root", "permission", "nobody", "not permitted"]) {
+        "; run it as root"
+    } else if has(&["not installed", "is not there", "there is no", "no ethtool", "no readelf"]) {
+        "; `.ci/setup programs` brings what Debian has"
+    } else {
+        ""
+    }
 }
 
 #[cfg(test)]
@@ -183,14 +220,26 @@ skipped: network namespaces need root
 test result: ok. 1 passed
 ";
 
+    fn report(said: &str, mut to: impl Write) -> TestReport {
+        let mut report = TestReport::default();
+        for line in said.lines() {
+            report.line(line, &mut to);
+        }
+        report.end_of_binary();
+        report
+    }
+
     #[test]
     fn tests_that_did_not_run_are_counted() {
         let mut shown = Vec::new();
-        let report = TestReport::default().read(SAID.as_bytes(), &mut shown);
-        let left_out = report.left_out();
-        assert!(left_out.starts_with("LEFT OUT: 3 tests"), "{left_out}");
+        let report = report(SAID, &mut shown);
+        let left_out = report.left_out().expect("a text");
+        assert!(left_out.starts_with("3 tests"), "{left_out}");
         assert!(left_out.contains("  2 (no AF_XDP): a::tired, b::tired\n"), "{left_out}");
-        assert!(left_out.contains("  1 (network namespaces need root): root\n"), "{left_out}");
+        assert!(
+            left_out.contains("  1 (network namespaces need root; run it as root): root\n"),
+            "{left_out}"
+        );
         let shown = String::from_utf8(shown).expect("text");
         assert!(
             shown.contains("test a::tired ... ok") && shown.contains("but it failed all the same"),
@@ -206,14 +255,26 @@ test result: ok. 1 passed
     #[test]
     fn a_binary_that_crashed_is_a_failure() {
         let said = "running 2 tests\ntest a ... ok\nrunning 1 test\ntest b ... ok\n\ntest result: ok.\n";
-        let report = TestReport::default().read(said.as_bytes(), Vec::new());
+        let report = report(said, Vec::new());
         assert_eq!(report.failures(), "\n  a test binary ended without a result, after\n    test a ... ok");
     }
 
     #[test]
     fn nothing_is_said_where_all_ran() {
         let said = "running 1 test\ntest a ... ok\n\nsuccesses:\n\nsuccesses:\n    a\n\ntest result: ok.\n";
-        let report = TestReport::default().read(said.as_bytes(), Vec::new());
-        assert_eq!((report.left_out(), report.failures()), (String::new(), String::new()));
+        let report = report(said, Vec::new());
+        assert_eq!((report.left_out(), report.failures()), (None, String::new()));
+    }
+
+    #[test]
+    fn tests_that_take_long_are_known_until_they_end() {
+        let long = "test b has been running for over 60 seconds";
+        let mut report = report("running 3 tests\ntest a has been running for over 60 seconds", Vec::new());
+        assert_eq!(
+            [long, "chatter", "test c ... ok", "test a ... ok"]
+                .map(|line| report.line(line, &mut Vec::new())),
+            [false, false, true, true]
+        );
+        assert_eq!(report.unended(), "; these hung: b");
     }
 }
