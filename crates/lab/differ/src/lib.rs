@@ -8,4 +8,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod options;
+pub mod progress;
+pub mod reasons;
 pub mod shrink;
