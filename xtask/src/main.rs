@@ -5,6 +5,7 @@ mod attacks;
 mod cards;
 mod ci;
 mod deny;
+mod differ;
 mod lab;
 mod left_out;
 mod metadata;
@@ -35,6 +36,8 @@ cargo xtask COMMAND
   headers              write headers and manual pages of the library for C programs from its functions
   wasm                 prove that core/* imports nothing: no I/O, no clock, no operating system
   deny                 licences, sources and known vulnerabilities of dependencies
+  differ packets [--seed N] [--runs N] [--minutes M] [--explain]
+                       generated peers on the kernel and on the stack, compared (root; docs/SUITES.md)
   docs [--open]        the documentation, without warnings
   rfc [--check]        write docs/RFC.md: RFC clauses, the code that obeys them, the tests that prove it
   rfc --text FOLDER    compare the lists of clauses with the documents, rfcN.txt in FOLDER
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         "headers" => headers(),
         "wasm" => wasm::prove(),
         "deny" => deny::deny(),
+        "differ" => differ::differ(rest),
         "docs" => docs(rest),
         "rfc" => rfc::rfc(rest),
         "fuzz" => fuzz(rest),

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod options;
+pub mod packets;
 pub mod progress;
 pub mod reasons;
 pub mod shrink;

@@ -9,6 +9,7 @@ mod flow;
 mod icmp;
 mod observe;
 mod options;
+pub mod peer;
 mod port;
 mod profile;
 mod runner;
@@ -24,6 +25,7 @@ pub use calls::{Answer, FastOpen, Got, Request, numbers, perform};
 pub use environment::{Environment, Refusal};
 pub use options::IpVersion;
 pub use profile::{Profile, set_sysctl, settings};
+pub use symbols::errno_name;
 pub use world::{Inside, START, World};
 
 use crate::lang::{self, Event};

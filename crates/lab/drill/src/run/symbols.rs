@@ -140,7 +140,7 @@ pub(super) fn find(name: &str) -> Option<i64> {
 }
 
 /// The name of an error number.
-pub(super) fn errno_name(number: i32) -> String {
+pub fn errno_name(number: i32) -> String {
     let row = LIBC.iter().find(|(name, value)| {
         *value == i64::from(number) && name.starts_with('E') && !name.starts_with("EPOLL")
     });

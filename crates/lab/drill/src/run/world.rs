@@ -230,6 +230,17 @@ impl World {
         self.settle();
     }
 
+    /// Takes the packets that the stack has sent, with the times at which they left.
+    pub fn take_sent(&self) -> Vec<(Duration, Vec<u8>)> {
+        let sent = std::mem::take(&mut self.wire.lock().outbound);
+        sent.into_iter().map(|(at, packet)| (Self::since_start(at), packet)).collect()
+    }
+
+    /// Returns the date of the stack's next timer, as time since the run began.
+    pub fn next_timeout(&self) -> Option<Duration> {
+        self.inner.next_date().map(Self::since_start)
+    }
+
     /// The next packet that the stack sends, and when it left. Time goes on from timer to timer as far as it takes;
     /// `None` if no timer will send one.
     pub fn next_packet(&self) -> Option<(Duration, Vec<u8>)> {

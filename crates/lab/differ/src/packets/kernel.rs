@@ -1,0 +1,511 @@
+//! Inputs on the kernel: one thread in a network namespace plays many peers at once, on a tap.
+//!
+//! All calls are non-blocking, so one thread makes the calls of every application, too. What the kernel sends at once
+//! stands in the tap's queue when the call or the write returns, so it is read before the next step of any input.
+
+use super::input::{AFTERMATH, Action, Call, Half, Input, Switch, echoed};
+use super::ours::{error_text, names, told_read};
+use super::trace::{Moment, Seen, Trace};
+use base::{Addr, Duration, Endpoint, Instant};
+use drill::run::errno_name;
+use drill::run::peer::{Peer, octet};
+use pio::{PacketIo, RxBatch, Tap, TapConfig, TxBatch, TxMeta, TxPacket};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{self, sockopt};
+use sock::{Clock, SystemClock};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::net::SocketAddrV4;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+
+/// Settings that differ from the kernel's own: what this machine chose, what is remembered of peers, limits per
+/// second, and what waits for a better moment.
+const SYSCTLS: [(&str, &str); 17] = [
+    ("net.ipv6.conf.all.disable_ipv6", "1"),
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+    ("net.ipv4.tcp_autocorking", "0"),
+    ("net.ipv4.tcp_fastopen", "0"),
+    ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
+    ("net.ipv4.tcp_wmem", "4096 131072 4194304"),
+    ("net.ipv4.tcp_timestamps", "1"),
+    ("net.ipv4.tcp_sack", "1"),
+    ("net.ipv4.tcp_window_scaling", "1"),
+    ("net.ipv4.tcp_ecn", "2"),
+    ("net.ipv4.tcp_comp_sack_nr", "0"),
+    ("net.ipv4.tcp_invalid_ratelimit", "0"),
+    ("net.ipv4.tcp_challenge_ack_limit", "2147483647"),
+    ("net.ipv4.tcp_max_syn_backlog", "4096"),
+    ("net.ipv4.tcp_orphan_retries", "0"),
+    ("net.ipv4.icmp_ratelimit", "0"),
+    ("net.ipv4.ip_local_port_range", "40000 65000"),
+];
+const LOCAL: [u8; 4] = [192, 168, 0, 1];
+const GATEWAY: &str = "192.168.0.254";
+const GATEWAY_MAC: [u8; 6] = [0x02, 0x4d, 0x53, 0, 0, 0xfe];
+const MTU: usize = 1500;
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+/// Inputs at a time. Most wait for a timer.
+const AT_ONCE: usize = 48;
+/// Longest sleep of the thread: a new input waits so long at most.
+const NAP: Duration = Duration::from_millis(4);
+
+/// Pause between two looks at the states of what is over.
+const LOOK_UP: Duration = Duration::from_millis(200);
+
+struct Job {
+    input: Input,
+    reply: Sender<Trace>,
+}
+
+/// The kernel, for any thread.
+#[derive(Clone)]
+pub struct Kernel {
+    jobs: Sender<Job>,
+}
+
+impl Kernel {
+    /// Begins a namespace of its own, which ends with the last handle.
+    ///
+    /// # Errors
+    /// What is missing here, in a sentence: privilege, /dev/net/tun, or `ip`.
+    pub fn new() -> Result<Kernel, String> {
+        if !pio::userns::is_privileged() {
+            return Err("it needs CAP_NET_ADMIN, as root has it".into());
+        }
+        let (jobs, queue) = channel();
+        let (ready, is_ready) = channel();
+        let thread = std::thread::Builder::new().name("kernel".into());
+        let serve = move || match Bench::new(queue) {
+            Ok(mut bench) => {
+                // The other side waits for this, or is gone with its jobs.
+                drop(ready.send(Ok(())));
+                bench.serve();
+            }
+            Err(why) => drop(ready.send(Err(why))),
+        };
+        thread.spawn(serve).map_err(|error| format!("a thread: {error}"))?;
+        is_ready.recv().map_err(|_| "the kernel's thread panicked".to_owned())??;
+        Ok(Kernel { jobs })
+    }
+
+    /// Begins an input.
+    ///
+    /// # Errors
+    /// The kernel's thread is gone.
+    pub fn begin(&self, input: &Input) -> Result<Ticket, String> {
+        let (reply, answer) = channel();
+        self.jobs.send(Job { input: input.clone(), reply }).map_err(|_| GONE)?;
+        Ok(Ticket(answer))
+    }
+}
+
+const GONE: &str = "the kernel's thread is gone";
+
+/// An input that the kernel has begun or will begin.
+pub struct Ticket(Receiver<Trace>);
+
+impl Ticket {
+    /// Waits for what the kernel did.
+    ///
+    /// # Errors
+    /// The kernel's thread is gone.
+    pub fn wait(&self) -> Result<Trace, String> {
+        self.0.recv().map_err(|_| GONE.into())
+    }
+}
+
+/// A connection on its way.
+struct Run {
+    job: Job,
+    peer: Peer,
+    remote: Endpoint,
+    port: u16,
+    listener: Option<OwnedFd>,
+    stream: Option<OwnedFd>,
+    written: u32,
+    read: u32,
+    next: usize,
+    stepped: Instant,
+    trace: Trace,
+}
+
+struct Bench {
+    tap: Tap,
+    queue: Receiver<Job>,
+    is_over: bool,
+    clock: SystemClock,
+    kernel_mac: [u8; 6],
+    runs: HashMap<Addr, Run>,
+    /// When the next step of a run is due.
+    due: BTreeMap<(Instant, Addr), ()>,
+    /// Runs whose states are to be looked up, all together: the kernel's list is long.
+    ending: Vec<Run>,
+    ended: Instant,
+    count: u32,
+    received: RxBatch,
+    sending: TxBatch,
+    looked: Instant,
+}
+
+fn ip(arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new("ip").args(arguments).output().map_err(|error| format!("ip: {error}"))?;
+    let why = || format!("ip {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    output.status.success().then_some(()).ok_or_else(why)
+}
+
+/// Moves the calling thread to a namespace that nothing else is in.
+fn enter_new() -> Result<(), String> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("ms-differ-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    ip(&["netns", "add", &name])?;
+    let netns = File::open(format!("/run/netns/{name}")).map_err(|error| format!("{name}: {error}"));
+    // The thread keeps it.
+    let entered = netns.and_then(|netns| {
+        let network = rustix::thread::LinkNameSpaceType::Network;
+        let moved = rustix::thread::move_into_link_name_space(netns.as_fd(), Some(network));
+        moved.map_err(|error| format!("{name}: {error}"))
+    });
+    ip(&["netns", "del", &name])?;
+    entered
+}
+
+impl Bench {
+    fn new(queue: Receiver<Job>) -> Result<Bench, String> {
+        enter_new()?;
+        let config = TapConfig { offload: false, mtu: Some(MTU), ..TapConfig::new("ms0") };
+        let tap = pio::open_tap(&config).map_err(|error| error.to_string())?.pop().ok_or("no queue")?;
+        let index = tap.caps().ifindex.ok_or("the tap has no index")?;
+        pio::netlink::add_address(index, Addr::v4(LOCAL), 16).map_err(|error| error.to_string())?;
+        ip(&["link", "set", "lo", "up"])?;
+        let mac: Vec<String> = GATEWAY_MAC.iter().map(|byte| format!("{byte:02x}")).collect();
+        ip(&["neigh", "replace", GATEWAY, "lladdr", &mac.join(":"), "dev", "ms0"])?;
+        ip(&["route", "add", "10.0.0.0/8", "via", GATEWAY])?;
+        for (name, value) in SYSCTLS {
+            let path = format!("/proc/sys/{}", name.replace('.', "/"));
+            // A kernel without it has nothing to switch off.
+            if std::fs::exists(&path).unwrap_or(false) {
+                std::fs::write(&path, value).map_err(|error| format!("{path} = {value}: {error}"))?;
+            }
+        }
+        let text = std::fs::read_to_string("/sys/class/net/ms0/address");
+        let kernel_mac = match text {
+            Ok(text) => mac_of(text.trim()),
+            Err(_) => link_address()?,
+        };
+        let clock = SystemClock::new();
+        let looked = clock.now();
+        Ok(Bench {
+            tap,
+            queue,
+            is_over: false,
+            clock,
+            kernel_mac,
+            runs: HashMap::new(),
+            due: BTreeMap::new(),
+            ending: Vec::new(),
+            ended: looked,
+            count: 0,
+            received: RxBatch::new(),
+            sending: TxBatch::new(),
+            looked,
+        })
+    }
+
+    fn serve(&mut self) {
+        while !self.is_over || !self.runs.is_empty() || !self.ending.is_empty() {
+            while self.runs.len() < AT_ONCE && !self.is_over {
+                match self.queue.try_recv() {
+                    Ok(job) => self.begin(job),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => self.is_over = true,
+                }
+            }
+            self.read();
+            let now = self.clock.now();
+            while let Some((&(at, addr), ())) = self.due.first_key_value() {
+                if at > now {
+                    break;
+                }
+                self.due.pop_first();
+                self.step(addr, at);
+                self.read();
+            }
+            let now = self.clock.now();
+            if now.since(self.ended) > LOOK_UP {
+                self.finish();
+                self.ended = now;
+            }
+            let next = self.due.first_key_value().map_or(NAP, |((at, _), ())| at.since(now).min(NAP));
+            if !next.is_zero() {
+                // An interrupted sleep is looked after as a sleep that is over.
+                drop(self.tap.wait(Some(next)));
+            }
+        }
+    }
+
+    /// Answers for the runs that are over.
+    fn finish(&mut self) {
+        if self.ending.is_empty() {
+            return;
+        }
+        let states = states();
+        for mut run in self.ending.drain(..) {
+            run.trace.end = states.get(&run.remote.addr).map_or(String::new(), |of| names(of));
+            if let Some(stream) = &run.stream {
+                // What is left ends at once, and its peer answers no more.
+                let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+            }
+            // A caller that is gone needs no answer.
+            drop(run.job.reply.send(run.trace));
+        }
+    }
+
+    fn begin(&mut self, job: Job) {
+        self.count += 1;
+        let [_, a, b, c] = self.count.to_be_bytes();
+        let remote = Endpoint::new(Addr::v4([10, a, b, c]), 8080);
+        let port = 10_000 + (self.count % 25_000) as u16;
+        let peer = Peer::new(Endpoint::new(Addr::v4(LOCAL), 0), remote, job.input.isn);
+        let now = self.clock.now();
+        let first = job.input.steps.first().map_or(AFTERMATH, super::input::Step::pause);
+        let run = Run {
+            job,
+            peer,
+            remote,
+            port,
+            listener: None,
+            stream: None,
+            written: 0,
+            read: 0,
+            next: 0,
+            stepped: now,
+            trace: Trace::default(),
+        };
+        self.runs.insert(remote.addr, run);
+        self.due.insert((now + first, remote.addr), ());
+    }
+
+    /// The next step of a run, which was due at `at`.
+    fn step(&mut self, addr: Addr, at: Instant) {
+        let Some(run) = self.runs.get_mut(&addr) else { return };
+        let now = self.clock.now();
+        run.trace.late = run.trace.late.max(now.since(at));
+        let Some(step) = run.job.input.steps.get(run.next).cloned() else {
+            self.ending.extend(self.runs.remove(&addr));
+            return;
+        };
+        run.next += 1;
+        run.stepped = now;
+        run.trace.moments.push(Moment::default());
+        match &step.action {
+            Action::Call(call) => {
+                let answer = run
+                    .call(*call)
+                    .unwrap_or_else(|errno| format!("-1 {}", errno_name(errno.raw_os_error())));
+                if let Some(last) = run.trace.moments.last_mut() {
+                    last.answer = Some(answer);
+                }
+            }
+            Action::Send(packet, echo) => {
+                let packet = echoed(packet, *echo, &run.peer);
+                match run.peer.build(&packet) {
+                    Ok(octets) => send(&mut self.tap, &mut self.sending, self.kernel_mac, &octets),
+                    Err(why) => run.trace.wrong.push(why),
+                }
+            }
+        }
+        let pause = run.job.input.steps.get(run.next).map_or(AFTERMATH, super::input::Step::pause);
+        self.due.insert((now + pause, addr), ());
+    }
+
+    /// Takes everything that the kernel has sent.
+    fn read(&mut self) {
+        let before = std::mem::replace(&mut self.looked, self.clock.now());
+        loop {
+            let got = self.tap.rx(&mut self.received).unwrap_or(0);
+            if got == 0 {
+                return;
+            }
+            let now = self.clock.now();
+            // It may have stood there since the queue was last looked at.
+            let late = now.since(before).saturating_sub(NAP);
+            for packet in self.received.drain(..) {
+                let data = packet.frame.data();
+                let octets = data.get(ETHERNET..).unwrap_or_default().to_vec();
+                let is_v4 = data.get(12..14) == Some(&[8, 0]);
+                self.tap.retire(packet.frame);
+                let Some(&[a, b, c, d]) = octets.get(16..20).filter(|_| is_v4) else { continue };
+                let Some(run) = self.runs.get_mut(&Addr::v4([a, b, c, d])) else { continue };
+                run.trace.late = run.trace.late.max(late);
+                match run.peer.read(octets) {
+                    Ok(None) => {}
+                    Ok(Some(packet)) => {
+                        let at = now.since(run.stepped);
+                        if let Some(last) = run.trace.moments.last_mut() {
+                            last.seen.push(Seen { at, packet });
+                        }
+                    }
+                    Err(why) => run.trace.wrong.push(why),
+                }
+            }
+        }
+    }
+}
+
+/// Sends an IP packet to the kernel.
+fn send(tap: &mut Tap, batch: &mut TxBatch, mac: [u8; 6], octets: &[u8]) {
+    let Some(mut frame) = tap.take() else { return };
+    let start = frame.headroom();
+    frame.set_range(start, ETHERNET + octets.len());
+    let data = frame.data_mut();
+    data[..6].copy_from_slice(&mac);
+    data[6..12].copy_from_slice(&GATEWAY_MAC);
+    data[12..14].copy_from_slice(&[8, 0]);
+    data[ETHERNET..].copy_from_slice(octets);
+    batch.push_back(TxPacket { frame, meta: TxMeta::default() });
+    // What is not sent shows as a difference.
+    drop(tap.tx(batch));
+}
+
+fn mac_of(text: &str) -> [u8; 6] {
+    let mut mac = [0; 6];
+    for (byte, digits) in mac.iter_mut().zip(text.split(':')) {
+        *byte = u8::from_str_radix(digits, 16).unwrap_or(0);
+    }
+    mac
+}
+
+/// The address of the kernel's end, where sysfs is another namespace's.
+fn link_address() -> Result<[u8; 6], String> {
+    let output = Command::new("ip").args(["-o", "link", "show", "ms0"]).output();
+    let text = output.map_err(|error| format!("ip: {error}"))?.stdout;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let mac = text.split("link/ether ").nth(1).and_then(|rest| rest.split(' ').next());
+    mac.map(mac_of).ok_or_else(|| "the tap has no address".into())
+}
+
+/// States of the sockets by their peers' addresses, listeners left out.
+fn states() -> HashMap<Addr, Vec<u8>> {
+    let mut states: HashMap<Addr, Vec<u8>> = HashMap::new();
+    let text = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap_or_default();
+    for row in text.lines().skip(1) {
+        let mut fields = row.split_whitespace().skip(2);
+        let (Some(remote), Some(number)) = (fields.next(), fields.next()) else { continue };
+        let Some(Ok(remote)) = remote.split(':').next().map(|digits| u32::from_str_radix(digits, 16)) else {
+            continue;
+        };
+        // TCP_NEW_SYN_RECV, a request socket, is SYN-RECEIVED.
+        let number = match u8::from_str_radix(number, 16) {
+            Ok(12) => 3,
+            Ok(number) => number,
+            Err(_) => continue,
+        };
+        states.entry(Addr::v4(remote.to_le_bytes())).or_default().push(number);
+    }
+    states
+}
+
+fn octets_of(addr: Addr) -> Option<[u8; 4]> {
+    match std::net::IpAddr::from(addr) {
+        std::net::IpAddr::V4(addr) => Some(addr.octets()),
+        std::net::IpAddr::V6(_) => None,
+    }
+}
+
+impl Run {
+    fn call(&mut self, call: Call) -> Result<String, Errno> {
+        let done = |()| "0".to_owned();
+        match call {
+            Call::Listen => {
+                let fd = socket()?;
+                sockopt::set_socket_reuseaddr(&fd, true)?;
+                net::bind(&fd, &SocketAddrV4::new(LOCAL.into(), self.port))?;
+                net::listen(&fd, 8)?;
+                self.listener = Some(fd);
+                self.peer.set_local(Endpoint::new(Addr::v4(LOCAL), self.port));
+                Ok("0".into())
+            }
+            Call::Connect => {
+                if self.stream.is_none() {
+                    self.stream = Some(socket()?);
+                }
+                let remote = octets_of(self.remote.addr).ok_or(Errno::INVAL)?;
+                let remote = SocketAddrV4::new(remote.into(), self.remote.port);
+                net::connect(self.stream.as_ref().ok_or(Errno::BADF)?, &remote).map(done)
+            }
+            Call::Accept => {
+                let listener = self.listener.as_ref().ok_or(Errno::BADF)?;
+                let fd = net::accept_with(listener, net::SocketFlags::NONBLOCK | net::SocketFlags::CLOEXEC)?;
+                self.stream = Some(fd);
+                (self.written, self.read) = (0, 0);
+                Ok("4".into())
+            }
+            Call::Read(len) => {
+                let mut into = vec![0; len as usize];
+                let (_, got) = net::recv(self.stream()?, &mut into, net::RecvFlags::empty())?;
+                let text = told_read(self.read, &into[..got]);
+                self.read = self.read.wrapping_add(got as u32);
+                Ok(text)
+            }
+            Call::Write(len) => {
+                let data: Vec<u8> = (1..=len).map(|i| octet(self.written.wrapping_add(i))).collect();
+                let sent = net::send(self.stream()?, &data, net::SendFlags::NOSIGNAL)?;
+                self.written = self.written.wrapping_add(sent as u32);
+                Ok(sent.to_string())
+            }
+            Call::Shutdown(half) => {
+                let how = match half {
+                    Half::Read => net::Shutdown::Read,
+                    Half::Write => net::Shutdown::Write,
+                    Half::Both => net::Shutdown::Both,
+                };
+                net::shutdown(self.stream()?, how).map(done)
+            }
+            Call::Close => {
+                drop(self.stream.take().ok_or(Errno::BADF)?);
+                Ok("0".into())
+            }
+            Call::CloseListener => {
+                drop(self.listener.take().ok_or(Errno::BADF)?);
+                Ok("0".into())
+            }
+            Call::Poll => {
+                let interest = PollFlags::IN | PollFlags::OUT | PollFlags::RDHUP;
+                let mut rows = [PollFd::new(self.stream()?, interest)];
+                rustix::event::poll(&mut rows, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+                Ok(format!("{:#x}", rows[0].revents().bits()))
+            }
+            Call::Error => {
+                let error = sockopt::socket_error(self.stream()?)?;
+                Ok(error_text(error.err().map_or(0, Errno::raw_os_error)))
+            }
+            Call::Set(switch) => {
+                let fd = self.stream()?;
+                match switch {
+                    Switch::NoDelay => sockopt::set_tcp_nodelay(fd, true),
+                    Switch::Cork(on) => sockopt::set_tcp_cork(fd, on),
+                    Switch::QuickAck(on) => sockopt::set_tcp_quickack(fd, on),
+                    Switch::LingerZero => sockopt::set_socket_linger(fd, Some(Duration::ZERO)),
+                }
+                .map(done)
+            }
+        }
+    }
+
+    fn stream(&self) -> Result<&OwnedFd, Errno> {
+        self.stream.as_ref().ok_or(Errno::BADF)
+    }
+}
+
+fn socket() -> Result<OwnedFd, Errno> {
+    let flags = net::SocketFlags::NONBLOCK | net::SocketFlags::CLOEXEC;
+    let fd = net::socket_with(net::AddressFamily::INET, net::SocketType::STREAM, flags, None)?;
+    // This stack's, whatever this machine's default is.
+    sockopt::set_tcp_congestion(&fd, "cubic")?;
+    Ok(fd)
+}

@@ -1,0 +1,265 @@
+//! Seeded peers against the kernel and against this stack with the profile that imitates Linux.
+//!
+//! The peer and the application of a seed play against this stack in virtual time first, because the numbers that they
+//! use depend on what it answers. The resulting list of steps then runs on the kernel in real time.
+
+pub mod compare;
+pub mod coverage;
+pub mod explain;
+pub mod generate;
+pub mod input;
+pub mod kernel;
+pub mod ours;
+pub mod script;
+pub mod trace;
+
+use crate::options::Options;
+use crate::progress::{Counts, Progress};
+use crate::reasons::Row;
+use crate::shrink;
+use base::{Duration, Rng};
+use compare::{Difference, first};
+use coverage::{Coverage, event};
+use explain::{Case, row};
+use input::{Input, Step};
+use kernel::{Kernel, Ticket};
+use ours::Ours;
+use sock::{Clock, SystemClock};
+use std::collections::{BTreeMap, VecDeque};
+use trace::Trace;
+
+/// Inputs that wait for the kernel or are with it.
+const UNDER_WAY: usize = 128;
+/// An input on the kernel is run again where a step was later than this: the machine, not the kernel, decided then.
+const LATE: Duration = Duration::from_millis(8);
+/// Runs of an input on the kernel. A difference is one if each of these runs shows it.
+const RUNS: u32 = 3;
+/// Runs of an input while the machine is late.
+const RUNS_MAX: u32 = 12;
+/// Inputs that reached something new and are varied.
+const KEPT_MAX: usize = 512;
+/// Candidates that are tried to shorten an input.
+const TRIES: usize = 80;
+/// Unexplained differences that are shortened.
+const SHORTENED_MAX: usize = 24;
+
+/// An input whose kernel side is not known yet.
+struct Waiting {
+    input: Input,
+    ours: Trace,
+    ticket: Ticket,
+    runs: u32,
+    odd: u32,
+}
+
+/// An unexplained difference: the first input that showed it.
+pub struct Finding {
+    /// The input, shortened.
+    pub input: Input,
+    /// What differs.
+    pub difference: Difference,
+    /// The kernel's side.
+    pub kernel: Trace,
+    /// Seeds that show a difference of the same form.
+    pub seeds: Vec<u64>,
+}
+
+/// What a run came to.
+#[derive(Default)]
+pub struct Report {
+    /// Inputs and differences.
+    pub counts: Counts,
+    /// Inputs for which the machine was too late in every run: nothing is known of them.
+    pub late: u64,
+    /// Inputs that agreed in some runs alone.
+    pub unsteady: u64,
+    /// Explained differences by the name of their row, with their seeds.
+    pub explained: BTreeMap<&'static str, Vec<u64>>,
+    /// Unexplained ones.
+    pub findings: Vec<Finding>,
+    /// What was reached.
+    pub coverage: Coverage,
+}
+
+/// Runs inputs until the goal or the time is reached.
+///
+/// # Errors
+/// What is missing here, in a sentence.
+pub fn run(options: &Options) -> Result<Report, String> {
+    let kernel = Kernel::new().map_err(|why| format!("no kernel to compare with: {why}"))?;
+    let clock = SystemClock::new();
+    let started = clock.now();
+    let mut progress = Progress::new("peers", options.goal(), started);
+    let limit = options.minutes.map(|minutes| Duration::from_secs(60 * minutes));
+    let mut report = Report::default();
+    let mut open: BTreeMap<String, (Finding, Trace)> = BTreeMap::new();
+    let mut kept: Vec<Input> = Vec::new();
+    let mut rng = Rng::new(options.seed);
+    let mut waiting: VecDeque<Waiting> = VecDeque::new();
+    let mut made = 0;
+    loop {
+        let now = clock.now();
+        let is_over = options.goal().is_some_and(|goal| made >= goal)
+            || limit.is_some_and(|limit| now.since(started) > limit);
+        if !is_over && waiting.len() < UNDER_WAY {
+            let seed = options.seed + made;
+            made += 1;
+            let begin = (!kept.is_empty() && rng.chance(0.4))
+                .then(|| kept[rng.below(kept.len() as u64) as usize].clone());
+            let (input, ours, is_new) = generate::make(seed, begin.as_ref(), &mut report.coverage)
+                .map_err(|error| error.to_string())?;
+            if is_new && kept.len() < KEPT_MAX {
+                kept.push(input.clone());
+            }
+            let ticket = kernel.begin(&input)?;
+            waiting.push_back(Waiting { input, ours, ticket, runs: 0, odd: 0 });
+            continue;
+        }
+        let Some(mut next) = waiting.pop_front() else { break };
+        let seen = next.ticket.wait()?;
+        next.runs += 1;
+        progress.show(report.counts, clock.now());
+        let difference = first(&next.input, &seen, &next.ours);
+        let is_late = seen.late > LATE;
+        if difference.is_some() && !is_late {
+            next.odd += 1;
+        }
+        if difference.is_some() && next.odd < RUNS && next.runs < RUNS_MAX {
+            next.ticket = kernel.begin(&next.input)?;
+            waiting.push_back(next);
+            continue;
+        }
+        report.counts.inputs += 1;
+        let Some(difference) = difference else {
+            report.unsteady += u64::from(next.odd > 0);
+            continue;
+        };
+        if next.odd < RUNS {
+            report.late += 1;
+            continue;
+        }
+        report.counts.differences += 1;
+        let seed = next.input.seed;
+        let case = Case { input: &next.input, difference: &difference };
+        if let Some(Row { name, .. }) = row(&case) {
+            report.counts.explained += 1;
+            report.explained.entry(name).or_default().push(seed);
+            continue;
+        }
+        let form = form(&next.input, &difference);
+        match open.get_mut(&form) {
+            Some((finding, _)) => finding.seeds.push(seed),
+            None => {
+                let Waiting { input, ours, .. } = next;
+                let finding = Finding { input, difference, kernel: seen, seeds: vec![seed] };
+                open.insert(form, (finding, ours));
+            }
+        }
+    }
+    progress.end(report.counts, clock.now());
+    report.findings = shorten_all(open, &kernel);
+    Ok(report)
+}
+
+/// Returns what is equal in differences of one kind: the event, and the lines without their numbers.
+fn form(input: &Input, difference: &Difference) -> String {
+    let event = input.steps.get(difference.step).map_or("end", event);
+    let first = |lines: &[String]| lines.first().cloned().unwrap_or_default();
+    let text = format!("{event}: {} | {}", first(&difference.kernel), first(&difference.ours));
+    let mut form = String::new();
+    for letter in text.chars() {
+        match letter {
+            '0'..='9' if form.ends_with('#') => {}
+            '0'..='9' => form.push('#'),
+            other => form.push(other),
+        }
+    }
+    form
+}
+
+/// Shortens findings, side by side: the kernel's timers are waited for together.
+fn shorten_all(open: BTreeMap<String, (Finding, Trace)>, kernel: &Kernel) -> Vec<Finding> {
+    let mut all: Vec<(String, Finding)> =
+        open.into_iter().map(|(form, (finding, _))| (form, finding)).collect();
+    // Those seen most often first.
+    all.sort_by_key(|(_, finding)| usize::MAX - finding.seeds.len());
+    let rest = all.split_off(all.len().min(SHORTENED_MAX));
+    let shortened: Vec<Finding> = std::thread::scope(|scope| {
+        let threads: Vec<_> = all
+            .into_iter()
+            .map(|(form, finding)| {
+                let kernel = kernel.clone();
+                scope.spawn(move || shorten(&form, finding, &kernel))
+            })
+            .collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    shortened.into_iter().chain(rest.into_iter().map(|(_, finding)| finding)).collect()
+}
+
+fn shorten(wanted: &str, finding: Finding, kernel: &Kernel) -> Finding {
+    let mut best = None;
+    let differs = |steps: &[Step]| {
+        let input = finding.input.with(steps);
+        let (Ok(ours), Ok(seen)) = (Ours::run(&input), kernel.begin(&input).and_then(|ticket| ticket.wait()))
+        else {
+            return false;
+        };
+        let Some(difference) = first(&input, &seen, &ours) else { return false };
+        let is_so = form(&input, &difference) == wanted;
+        if is_so {
+            best = Some((input, difference, seen));
+        }
+        is_so
+    };
+    // Nothing after the difference is needed.
+    let until = (finding.difference.step + 1).min(finding.input.steps.len());
+    shrink::steps(&finding.input.steps[..until], TRIES, differs);
+    match best {
+        Some((input, difference, kernel)) => Finding { input, difference, kernel, seeds: finding.seeds },
+        None => finding,
+    }
+}
+
+/// Runs one input on both sides, and returns its script and its difference.
+///
+/// # Errors
+/// What is missing here, in a sentence.
+pub fn replay(input: &Input) -> Result<(String, Option<Difference>), String> {
+    let kernel = Kernel::new()?;
+    let ours = Ours::run(input).map_err(|error| error.to_string())?;
+    let seen = kernel.begin(input)?.wait()?;
+    let difference = first(input, &seen, &ours);
+    Ok((script::script(input, &seen, &[]), difference))
+}
+
+/// Prints what a run came to. Returns an error if a difference is unexplained.
+///
+/// # Errors
+/// The number of unexplained differences, in a sentence.
+pub fn tell(report: &Report, options: &Options) -> Result<(), String> {
+    let seeds = |seeds: &[u64]| {
+        let shown: Vec<String> = seeds.iter().take(8).map(u64::to_string).collect();
+        format!("{} (seeds {}{})", seeds.len(), shown.join(", "), if seeds.len() > 8 { ", ..." } else { "" })
+    };
+    for finding in &report.findings {
+        let why = [format!("UNEXPLAINED, {}", seeds(&finding.seeds)), finding.difference.to_string()];
+        println!("{}", script::script(&finding.input, &finding.kernel, &why));
+    }
+    if options.explain {
+        for (name, of) in &report.explained {
+            println!("explained: {name}: {}", seeds(of));
+        }
+        println!("\n{}", report.coverage.table());
+    }
+    if report.late + report.unsteady > 0 {
+        println!(
+            "{} inputs not judged: the machine was late in each of their runs; {} agreed in one run of several",
+            report.late, report.unsteady
+        );
+    }
+    match report.findings.len() {
+        0 => Ok(()),
+        count => Err(format!("{count} kinds of difference have no row in crates/lab/differ/src/reasons.rs")),
+    }
+}

@@ -1,0 +1,294 @@
+//! An input on this stack, in virtual time.
+
+use super::input::{AFTERMATH, Action, Call, Half, Input, Step, Switch, echoed};
+use super::trace::{Moment, Seen, Trace};
+use base::{Addr, Duration, Endpoint};
+use drill::run::peer::{Peer, octet};
+use drill::run::{Profile, World, core_config, errno_name};
+use sock::{Errno, Family, Fd, PollFd, Ready, RecvFlags, SendFlags, Sockets};
+use stack::{OwnAddr, Row};
+
+const LOCAL: [u8; 4] = [192, 168, 0, 1];
+const GATEWAY: [u8; 4] = [192, 168, 0, 254];
+const REMOTE: [u8; 4] = [192, 0, 2, 1];
+const PORT: u16 = 8080;
+const MTU: usize = 1500;
+
+/// This stack with one peer.
+pub struct Ours {
+    world: World,
+    sockets: Box<dyn Sockets>,
+    peer: Peer,
+    listener: Option<Fd>,
+    stream: Option<Fd>,
+    written: u32,
+    read: u32,
+    /// Time of the last step.
+    stepped: Duration,
+    trace: Trace,
+}
+
+impl Ours {
+    /// A stack with the settings that imitate Linux.
+    ///
+    /// # Errors
+    /// There is no memory for its port.
+    pub fn new(isn: u32) -> std::io::Result<Ours> {
+        let mut config = core_config(Profile::Linux);
+        config.addresses = vec![OwnAddr { addr: Addr::v4(LOCAL), prefix: 16 }];
+        config.gateways = vec![Addr::v4(GATEWAY)];
+        config.max_connections = 64;
+        config.max_time_wait = 64;
+        config.max_chunks = 1 << 10;
+        let world = World::new(config, MTU, false)?;
+        let local = Endpoint::new(Addr::v4(LOCAL), 0);
+        let peer = Peer::new(local, Endpoint::new(Addr::v4(REMOTE), PORT), isn);
+        Ok(Ours {
+            sockets: Box::new(world.sockets()),
+            world,
+            peer,
+            listener: None,
+            stream: None,
+            written: 0,
+            read: 0,
+            stepped: Duration::ZERO,
+            trace: Trace::default(),
+        })
+    }
+
+    /// Runs the whole input.
+    ///
+    /// # Errors
+    /// There is no memory for the stack.
+    pub fn run(input: &Input) -> std::io::Result<Trace> {
+        let mut ours = Ours::new(input.isn)?;
+        for step in &input.steps {
+            ours.advance(step.pause());
+            ours.step(step);
+        }
+        ours.advance(AFTERMATH);
+        Ok(ours.end())
+    }
+
+    /// Moves time on.
+    pub fn advance(&mut self, time: Duration) {
+        self.world.advance(self.world.now() + time);
+        self.collect();
+    }
+
+    /// Time since the last step.
+    pub fn since_step(&self) -> Duration {
+        self.world.now() - self.stepped
+    }
+
+    /// Time until the next timer.
+    pub fn until_timer(&self) -> Option<Duration> {
+        self.world.next_timeout().map(|at| at.saturating_sub(self.world.now()))
+    }
+
+    /// Does a step, and everything that happens at once.
+    pub fn step(&mut self, step: &Step) {
+        self.stepped = self.world.now();
+        self.trace.moments.push(Moment::default());
+        match &step.action {
+            Action::Call(call) => {
+                let answer =
+                    self.call(*call).unwrap_or_else(|errno| format!("-1 {}", errno_name(errno.raw())));
+                self.world.settle();
+                self.moment().answer = Some(answer);
+            }
+            Action::Send(packet, echo) => {
+                let packet = echoed(packet, *echo, &self.peer);
+                match self.peer.build(&packet) {
+                    Ok(octets) => self.world.inject(octets, 0),
+                    Err(why) => self.trace.wrong.push(why),
+                }
+            }
+        }
+        self.collect();
+    }
+
+    /// The last step and what followed so far.
+    pub fn last(&self) -> Option<&Moment> {
+        self.trace.moments.last()
+    }
+
+    /// Returns the names of the counters and drop reasons that are not zero.
+    pub fn counted(&self) -> Vec<&'static str> {
+        let mut engine = self.world.engine();
+        let mut all = engine.core().stats();
+        all.retain(|(_, value)| *value > 0);
+        all.into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// States of the sockets, as Linux names them.
+    pub fn states(&self) -> String {
+        let mut numbers = Vec::new();
+        let mut engine = self.world.engine();
+        let now = engine.now();
+        engine.core().for_each(now, &mut |row| match row {
+            Row::Listener { .. } => {}
+            Row::Connection(tcp) => numbers.push(tcp.state().number()),
+            Row::TimeWait(_) => numbers.push(6),
+        });
+        names(&numbers)
+    }
+
+    /// Ends the run.
+    pub fn end(mut self) -> Trace {
+        self.trace.end = self.states();
+        self.trace
+    }
+
+    fn moment(&mut self) -> &mut Moment {
+        if self.trace.moments.is_empty() {
+            self.trace.moments.push(Moment::default());
+        }
+        let last = self.trace.moments.len() - 1;
+        &mut self.trace.moments[last]
+    }
+
+    fn collect(&mut self) {
+        for (at, octets) in self.world.take_sent() {
+            match self.peer.read(octets) {
+                Ok(None) => {}
+                Ok(Some(packet)) => {
+                    let at = at.saturating_sub(self.stepped);
+                    self.moment().seen.push(Seen { at, packet });
+                }
+                Err(why) => self.trace.wrong.push(why),
+            }
+        }
+    }
+
+    fn call(&mut self, call: Call) -> Result<String, Errno> {
+        let done = |()| "0".to_owned();
+        let sockets = &*self.sockets;
+        let stream = self.stream.ok_or(Errno::EBADF);
+        match call {
+            Call::Listen => {
+                let fd = sockets.socket(Family::V4)?;
+                sockets.set_nonblocking(fd, true)?;
+                sockets.bind(fd, Endpoint::new(Addr::v4(LOCAL), PORT))?;
+                sockets.listen(fd, 8)?;
+                self.listener = Some(fd);
+                self.peer.set_local(Endpoint::new(Addr::v4(LOCAL), PORT));
+                Ok("0".into())
+            }
+            Call::Connect => {
+                let fd = match self.stream {
+                    Some(fd) => fd,
+                    None => sockets.socket(Family::V4)?,
+                };
+                sockets.set_nonblocking(fd, true)?;
+                self.stream = Some(fd);
+                sockets.connect(fd, Endpoint::new(Addr::v4(REMOTE), PORT)).map(done)
+            }
+            Call::Accept => {
+                let (fd, _) = sockets.accept(self.listener.ok_or(Errno::EBADF)?)?;
+                sockets.set_nonblocking(fd, true)?;
+                if let Some(before) = self.stream.replace(fd) {
+                    sockets.close(before)?;
+                }
+                (self.written, self.read) = (0, 0);
+                Ok("4".into())
+            }
+            Call::Read(len) => {
+                let mut into = vec![0; len as usize];
+                let got = sockets.recv(stream?, &mut into, RecvFlags::default())?;
+                Ok(self.told_read(&into[..got]))
+            }
+            Call::Write(len) => {
+                let data: Vec<u8> = (1..=len).map(|i| octet(self.written.wrapping_add(i))).collect();
+                let sent = sockets.send(stream?, &data, SendFlags::default())?;
+                self.written = self.written.wrapping_add(sent as u32);
+                Ok(sent.to_string())
+            }
+            Call::Shutdown(half) => {
+                let how = match half {
+                    Half::Read => tcp::Shutdown::Read,
+                    Half::Write => tcp::Shutdown::Write,
+                    Half::Both => tcp::Shutdown::Both,
+                };
+                sockets.shutdown(stream?, how).map(done)
+            }
+            Call::Close => {
+                let fd = stream?;
+                self.stream = None;
+                sockets.close(fd).map(done)
+            }
+            Call::CloseListener => {
+                let fd = self.listener.take().ok_or(Errno::EBADF)?;
+                sockets.close(fd).map(done)
+            }
+            Call::Poll => {
+                let mut rows = [PollFd { fd: stream?, interest: Ready(0x2005), ready: Ready::NONE }];
+                sockets.poll(&mut rows, Some(Duration::ZERO))?;
+                Ok(format!("{:#x}", rows[0].ready.0))
+            }
+            Call::Error => {
+                let mut into = [0; 4];
+                sockets.getsockopt(stream?, libc::SOL_SOCKET, libc::SO_ERROR, &mut into)?;
+                Ok(error_text(i32::from_ne_bytes(into)))
+            }
+            Call::Set(switch) => {
+                let (level, name, value) = switched(switch);
+                sockets.setsockopt(stream?, level, name, &value).map(done)
+            }
+        }
+    }
+
+    fn told_read(&mut self, got: &[u8]) -> String {
+        let text = told_read(self.read, got);
+        self.read = self.read.wrapping_add(got.len() as u32);
+        text
+    }
+}
+
+/// Returns the answer of a read after `before` bytes, and says if these are not the peer's.
+pub fn told_read(before: u32, got: &[u8]) -> String {
+    let right = (before.wrapping_add(1)..).zip(got).all(|(at, byte)| octet(at) == *byte);
+    format!("{}{}", got.len(), if right { "" } else { ", not the peer's bytes" })
+}
+
+/// Returns the error of SO_ERROR as text.
+pub fn error_text(errno: i32) -> String {
+    if errno == 0 { "0".into() } else { errno_name(errno) }
+}
+
+fn switched(switch: Switch) -> (i32, i32, Vec<u8>) {
+    let word = |on: bool| i32::from(on).to_ne_bytes().to_vec();
+    match switch {
+        Switch::NoDelay => (libc::IPPROTO_TCP, libc::TCP_NODELAY, word(true)),
+        Switch::Cork(on) => (libc::IPPROTO_TCP, libc::TCP_CORK, word(on)),
+        Switch::QuickAck(on) => (libc::IPPROTO_TCP, libc::TCP_QUICKACK, word(on)),
+        Switch::LingerZero => (libc::SOL_SOCKET, libc::SO_LINGER, [word(true), word(false)].concat()),
+    }
+}
+
+/// Returns the names of the states with these numbers of Linux's. One that is CLOSED is none: Linux does not list it.
+pub fn names(numbers: &[u8]) -> String {
+    let mut numbers: Vec<u8> = numbers.iter().copied().filter(|number| *number != 7).collect();
+    numbers.sort_unstable();
+    numbers.into_iter().map(state).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns Linux's name of a state (include/net/tcp_states.h).
+fn state(number: u8) -> &'static str {
+    const NAMES: [&str; 13] = [
+        "?",
+        "ESTABLISHED",
+        "SYN-SENT",
+        "SYN-RECEIVED",
+        "FIN-WAIT-1",
+        "FIN-WAIT-2",
+        "TIME-WAIT",
+        "CLOSED",
+        "CLOSE-WAIT",
+        "LAST-ACK",
+        "LISTEN",
+        "CLOSING",
+        "SYN-RECEIVED",
+    ];
+    NAMES.get(usize::from(number)).copied().unwrap_or("?")
+}

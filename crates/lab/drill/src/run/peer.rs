@@ -1,0 +1,137 @@
+//! The far end of one connection, for tools that make segments themselves: packets in a script's words to bytes, and
+//! bytes of the near end to packets in a script's words.
+
+use super::build::{Ends, segment};
+use super::flow::{Flow, Stage};
+use super::observe::read;
+use super::sign::PeerKeys;
+use crate::lang::{Body, Flags, Packet, TcpOption};
+use base::{Endpoint, Instant};
+
+/// Name of the near end's first timestamp in scripts.
+pub const FIRST_STAMP: u32 = 1_000;
+
+/// One peer. Sequence numbers count from the initial ones, timestamps of the near end from [`FIRST_STAMP`].
+pub struct Peer {
+    local: Endpoint,
+    remote: Endpoint,
+    flow: Flow,
+    latest: u32,
+    keys: PeerKeys,
+}
+
+impl Peer {
+    /// A peer at `remote` of the near end at `local`, whose port is 0 if it is not known yet; `isn` is the peer's.
+    pub fn new(local: Endpoint, remote: Endpoint, isn: u32) -> Peer {
+        let mut flow = Flow::new(Stage::Going, None);
+        flow.remote_isn = isn;
+        Peer { local, remote, flow, latest: 0, keys: PeerKeys::default() }
+    }
+
+    /// Tells the near end's address and port.
+    pub fn set_local(&mut self, local: Endpoint) {
+        self.local = local;
+    }
+
+    /// Returns the latest timestamp of the near end, as the script would call it; 0 if there was none.
+    pub fn latest_stamp(&self) -> u32 {
+        self.latest
+    }
+
+    /// Returns the bytes of an IP packet to the near end. An echo that the near end has not shown is computed.
+    ///
+    /// # Errors
+    /// What cannot be built, in a sentence: a packet that is no segment, or one without a number.
+    pub fn build(&mut self, packet: &Packet) -> Result<Vec<u8>, String> {
+        let Body::Tcp(tcp) = &packet.body else { return Err("the peer sends segments alone".into()) };
+        if let Some((script, live)) = self.flow.first_stamp {
+            for option in tcp.options.iter().flatten() {
+                if let TcpOption::Timestamps { ecr, absolute: false, .. } = option {
+                    let computed = live.wrapping_add(ecr.wrapping_sub(script));
+                    self.flow.stamps.entry(*ecr).or_insert(computed);
+                }
+            }
+        }
+        let ends = Ends { source: self.remote, destination: self.local };
+        segment(&packet.ip, tcp, &self.flow, ends, &self.keys)
+    }
+
+    /// Returns a packet of the near end in a script's words; `None` if it is no segment to this peer. A segment with
+    /// SYN tells the near end's initial number.
+    ///
+    /// # Errors
+    /// What is wrong with the packet: a bad header, a wrong checksum, or a byte that the application did not write.
+    pub fn read(&mut self, octets: Vec<u8>) -> Result<Option<Packet>, String> {
+        let sent = read(Instant::ZERO, octets)?;
+        let Some(tcp) = sent.tcp().filter(|_| sent.destination == self.remote) else { return Ok(None) };
+        let known = self.local.port == 0 || self.local.port == sent.source.port;
+        if !known {
+            return Ok(None);
+        }
+        self.local = sent.source;
+        if tcp.flags.has(Flags::SYN) {
+            self.flow.local_isn = (tcp.seq.map_or(0, |range| range.start), 0);
+        }
+        let stamp = tcp.options.iter().flatten().find_map(|option| match option {
+            TcpOption::Timestamps { val, .. } => *val,
+            _ => None,
+        });
+        if let Some(live) = stamp {
+            let script = self.flow.script_stamp(live).unwrap_or(FIRST_STAMP);
+            self.flow.show_stamp(script, live);
+            self.latest = script;
+        }
+        if let Some(seq) = sent.wrong_octet(&self.flow).filter(|_| !sent.payload.is_empty()) {
+            return Err(format!("byte {seq} is not what the application wrote there"));
+        }
+        let mut packet = sent.in_script(&self.flow);
+        if let Body::Tcp(tcp) = &mut packet.body {
+            tcp.ports = None;
+        }
+        Ok(Some(packet))
+    }
+}
+
+/// Returns the byte that stands at this place of either stream; the first is at 1.
+pub fn octet(seq: u32) -> u8 {
+    super::flow::octet(seq)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: numbers of the near end are told from its initial ones, and an echo finds its way back.
+    use super::*;
+    use crate::lang::{Direction, IpInfo, Range, Segment};
+    use base::Addr;
+
+    #[test]
+    fn numbers_and_timestamps_are_mapped_both_ways() {
+        let end = |last, port| Endpoint::new(Addr::v4([10, 0, 0, last]), port);
+        let packet = |flags, start, ack, val, ecr| {
+            let stamps = TcpOption::Timestamps { val: Some(val), ecr, absolute: false };
+            let body = Body::Tcp(Segment {
+                ports: None,
+                flags: Flags { bits: flags, ..Flags::default() },
+                seq: Some(Range { start, end: start }),
+                len: 0,
+                absolute: false,
+                ack: Some(ack),
+                window: Some(100),
+                urgent: None,
+                options: Some(vec![stamps, TcpOption::Nop, TcpOption::Nop]),
+                udp: None,
+            });
+            Packet { direction: Direction::In, outer: Vec::new(), ip: IpInfo::default(), body }
+        };
+        // The near end is played by a peer whose near end is this one's far end.
+        let (mut peer, mut near) =
+            (Peer::new(end(1, 0), end(2, 80), 5), Peer::new(end(2, 80), end(1, 4000), 7_000));
+        let syn = near.build(&packet(Flags::SYN, 7_000, 0, 90_000, 0)).expect("a SYN");
+        let seen = peer.read(syn).expect("good").expect("to this peer");
+        assert_eq!(seen.to_string(), "> S 0:0(0) win 100 <TS val 1000 ecr 0,nop,nop>");
+        assert_eq!(peer.latest_stamp(), FIRST_STAMP);
+        let answer = peer.build(&packet(Flags::SYN | Flags::ACK, 5, 1, 400, 1_000)).expect("a SYN-ACK");
+        let word = |at: usize| u32::from_be_bytes(answer[at..at + 4].try_into().expect("four bytes"));
+        assert_eq!((word(24), word(28), word(20 + 20 + 6)), (5, 7_001, 90_000));
+    }
+}
