@@ -8,6 +8,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod calls;
 pub mod options;
 pub mod packets;
 pub mod progress;

@@ -1,0 +1,265 @@
+//! Programs of socket calls, each run on the kernel and under the launcher over the same kind of link, with the peer in
+//! another namespace. Results are compared call by call: return value, errno, bytes, events and options that are read
+//! back.
+//!
+//! Tolerance for timing: steps wait for events, never for a time (runtime.c). A result counts as different if the kernel
+//! gave it in none of [`REPEATS`] further runs. A difference that is not seen again in as many runs counts only if
+//! [`RARE`] programs have it.
+
+mod compare;
+mod generate;
+mod reasons;
+mod sides;
+mod step;
+
+use crate::shrink;
+use bench::bed::sh;
+use compare::{Difference, Verdict, compare};
+use sides::Side;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use step::Step;
+
+/// The part of a program in C that all share.
+const RUNTIME: &str = include_str!("runtime.c");
+const INTERPRETER: &str = include_str!("interpreter.c");
+
+/// Further runs of a program whose results differ.
+pub const REPEATS: usize = 6;
+/// Programs with a difference that no second run shows, from which on it counts.
+pub const RARE: usize = 3;
+/// Candidates that are run to make a program smaller.
+const TRIES: usize = 160;
+/// Differences that are made smaller; more are counted alone.
+const SHRUNK_MAX: usize = 60;
+
+/// Options of a run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The first seed; each program has the next one.
+    pub seed: u64,
+    /// Programs.
+    pub runs: u64,
+    /// The run ends after so many minutes at the latest.
+    pub minutes: Option<u64>,
+    /// Explained differences are listed, too.
+    pub explain: bool,
+    /// The folder of programs in C that show a difference.
+    pub to: PathBuf,
+}
+
+/// A kind of difference that no row explains.
+struct Finding {
+    seed: u64,
+    difference: Difference,
+    program: Vec<Step>,
+    /// Runs of the first program that showed it, of `1 + REPEATS`.
+    seen: usize,
+    programs: usize,
+}
+
+struct Machine {
+    kernel: Side,
+    stack: Side,
+}
+
+impl Machine {
+    fn run(&mut self, steps: &[Step]) -> Result<(Vec<String>, Vec<String>), String> {
+        self.kernel.begin(steps)?;
+        self.stack.begin(steps)?;
+        Ok((self.kernel.results()?, self.stack.results()?))
+    }
+
+    /// Returns the difference of one run.
+    fn difference(&mut self, steps: &[Step]) -> Result<Option<Difference>, String> {
+        let (kernel, stack) = self.run(steps)?;
+        Ok(match compare(steps, &kernel, &stack) {
+            Verdict::Found(difference) => Some(difference),
+            Verdict::Explained(_) => None,
+        })
+    }
+
+    /// Returns how many of `REPEATS` further runs, in fresh processes first, show the difference, or `None` if the
+    /// kernel itself gives the result at times.
+    fn seen_again(&mut self, steps: &[Step], first: &Difference) -> Result<Option<usize>, String> {
+        self.kernel.restart()?;
+        self.stack.restart()?;
+        let mut seen = 0;
+        for _ in 0..REPEATS {
+            let (kernel, stack) = self.run(steps)?;
+            if kernel.contains(&first.stack) {
+                return Ok(None);
+            }
+            if let Verdict::Found(difference) = compare(steps, &kernel, &stack) {
+                seen += usize::from(difference.key == first.key);
+            }
+        }
+        Ok(Some(seen))
+    }
+
+    fn shows(&mut self, steps: &[Step], is: impl Fn(&Difference) -> bool) -> bool {
+        !steps.is_empty()
+            && self.difference(steps).unwrap_or_else(|e| {
+                eprintln!("differ: {e}");
+                None
+            }).is_some_and(|found| is(&found))
+    }
+
+    /// Returns the smallest program found that shows the difference, and how it shows it.
+    fn shrink(&mut self, steps: Vec<Step>, first: Difference) -> Result<(Vec<Step>, Difference), String> {
+        let mut small = shrink::steps(&steps, TRIES, |candidate| self.shows(candidate, |found| found.key == first.key));
+        for at in 0..small.len() {
+            while let Some(plainer) = small[at].plainer().into_iter().find_map(|step| {
+                let mut candidate = small.clone();
+                candidate[at] = step;
+                self.shows(&candidate, |found| found.results == first.results).then_some(candidate)
+            }) {
+                small = plainer;
+            }
+        }
+        let found = self.difference(&small)?;
+        Ok(match found {
+            Some(found) => (small, found),
+            None => (steps, first),
+        })
+    }
+}
+
+/// Compiles the interpreter.
+fn interpreter(dir: &Path) -> Result<PathBuf, String> {
+    std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let (source, program) = (dir.join("interpreter.c"), dir.join("interpreter"));
+    std::fs::write(&source, format!("{RUNTIME}{INTERPRETER}")).map_err(|e| format!("{}: {e}", source.display()))?;
+    let [source, to] = [&source, &program].map(|path| path.to_string_lossy().into_owned());
+    sh("cc", &["-O1", "-w", "-pthread", "-o", &to, &source])?;
+    Ok(program)
+}
+
+const HOW: &str = " * The bed, as root: two namespaces joined by veth, the program in the first, its peer in the second.\n \
+    *   ip netns add s; ip netns add c; ip -n s link add ms0 type veth peer name ms1 netns c\n \
+    *   ip -n s addr add 10.77.0.1/16 dev ms0; ip -n s addr add fd77::1/64 dev ms0 nodad\n \
+    *   ip -n c addr add 10.77.1.1/16 dev ms1; ip -n c addr add fd77::2/64 dev ms1 nodad\n \
+    *   ip -n s link set ms0 up; ip -n c link set ms1 up; ip -n s link set lo up\n \
+    *   cc -w -pthread -o p THIS_FILE\n \
+    *   ip netns exec s ./p c\n \
+    *   ip netns exec s millstream run --link xdp:ms0 -- ./p c launched\n";
+
+/// Returns the finding as a program in C.
+fn text(finding: &Finding) -> String {
+    let Difference { key, kernel, stack, .. } = &finding.difference;
+    let clean = |text: &str| text.replace("*/", "* /");
+    let head = format!(
+        " * {}\n * kernel: {}\n * stack:  {}\n * Seed {}, seen in {} of {} runs.\n *\n{HOW}",
+        clean(key),
+        clean(kernel),
+        clean(stack),
+        finding.seed,
+        finding.seen,
+        1 + REPEATS
+    );
+    step::program(&finding.program, &head)
+}
+
+/// The steps of a program, for people.
+fn listing(steps: &[Step]) -> String {
+    steps.iter().enumerate().fold(String::new(), |mut all, (at, step)| {
+        let _ = writeln!(all, "    {at:>2} {:<40} {}", step.line().trim(), step.kind());
+        all
+    })
+}
+
+/// Runs programs from seeds and prints differences that no row explains.
+///
+/// # Errors
+/// A difference was found that no row explains, or the programs cannot be run here.
+#[allow(clippy::disallowed_methods, reason = "a tool that tells a person how far it is")]
+pub fn run(options: &Options) -> Result<(), String> {
+    let program = interpreter(&options.to)?;
+    let ours = bench::bed::our_command()?;
+    let mut machine = Machine { kernel: Side::new(&program, None)?, stack: Side::new(&program, Some(&ours))? };
+    let (begin, mut told) = (Instant::now(), Instant::now());
+    let mut findings: BTreeMap<String, Finding> = BTreeMap::new();
+    let mut explained: BTreeMap<&'static str, usize> = BTreeMap::new();
+    // Keys of programs as they were made, with those of the smallest programs.
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    let (mut done, mut by_timing) = (0, 0);
+    for seed in options.seed..options.seed.saturating_add(options.runs) {
+        if options.minutes.is_some_and(|minutes| begin.elapsed() > Duration::from_secs(60 * minutes)) {
+            break;
+        }
+        let steps = generate::program(seed);
+        let (kernel, stack) = machine.run(&steps)?;
+        done += 1;
+        match compare(&steps, &kernel, &stack) {
+            Verdict::Explained(names) => names.into_iter().for_each(|name| *explained.entry(name).or_default() += 1),
+            Verdict::Found(difference) => {
+                let name = names.get(&difference.key).unwrap_or(&difference.key);
+                if let Some(known) = findings.get_mut(name) {
+                    known.programs += 1;
+                } else {
+                    match machine.seen_again(&steps, &difference)? {
+                        None => by_timing += 1,
+                        Some(seen) => {
+                            let first = difference.key.clone();
+                            let small = seen > 0 && findings.len() < SHRUNK_MAX;
+                            let (program, difference) =
+                                if small { machine.shrink(steps, difference)? } else { (steps, difference) };
+                            let key = difference.key.clone();
+                            names.insert(first, key.clone());
+                            let new = Finding { seed, difference, program, seen: seen + 1, programs: 0 };
+                            findings.entry(key).or_insert(new).programs += 1;
+                        }
+                    }
+                }
+            }
+        }
+        if told.elapsed() > Duration::from_secs(5) {
+            told = Instant::now();
+            let found: usize = findings.values().map(|finding| finding.programs).sum();
+            let rate = f64::from(u32::try_from(done).unwrap_or(u32::MAX)) / begin.elapsed().as_secs_f64();
+            let known: usize = explained.values().sum();
+            eprintln!("{done} programs, {found} differ in {} ways, {known} explained, {rate:.0} a second", findings.len());
+        }
+    }
+    report(options, done, by_timing, &findings, &explained)
+}
+
+fn report(
+    options: &Options,
+    done: u64,
+    by_timing: usize,
+    findings: &BTreeMap<String, Finding>,
+    explained: &BTreeMap<&'static str, usize>,
+) -> Result<(), String> {
+    let counts = |finding: &&Finding| finding.seen > 1 || finding.programs >= RARE;
+    let failed: Vec<_> = findings.values().filter(counts).collect();
+    for finding in findings.values() {
+        let Finding { seed, difference, program, seen, programs } = finding;
+        println!("{}", difference.key);
+        println!("  kernel {}\n  stack  {}", difference.kernel, difference.stack);
+        println!("  seed {seed}, {programs} programs, seen in {seen} of {} runs", 1 + REPEATS);
+        if counts(&finding) {
+            let path = options.to.join(format!("seed-{seed}.c"));
+            std::fs::write(&path, text(finding)).map_err(|e| format!("{}: {e}", path.display()))?;
+            print!("  {}\n{}", path.display(), listing(program));
+        } else {
+            println!("  not seen again: it counts from {RARE} programs on");
+        }
+    }
+    if options.explain {
+        for (name, count) in explained {
+            let reason = reasons::named(name).map_or("", |row| row.reason);
+            println!("explained: {name}: {count} programs. {reason}");
+        }
+    }
+    let known: usize = explained.values().sum();
+    println!(
+        "{done} programs from seed {}: {} kinds of difference without a reason, {known} explained, {by_timing} that the \
+         kernel shows as well",
+        options.seed,
+        failed.len()
+    );
+    if failed.is_empty() { Ok(()) } else { Err(format!("{} kinds of difference without a reason", failed.len())) }
+}
