@@ -52,6 +52,21 @@ fn compare_runs(source: &str, least: usize, known: &[Known]) {
     compare(&kernel, &ours, least, known).unwrap_or_else(|differences| panic!("{differences}"));
 }
 
+/// How many signals, unless `MILLSTREAM_SIGNALS` says another number: 100,000 take some minutes.
+const SIGNALS: &str = "3000";
+
+#[test]
+fn no_signal_is_lost_while_a_call_waits() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let program = bed.dir.join("program").to_string_lossy().into_owned();
+    let (include, source) = (format!("-I{SHARED}"), format!("{OWN}/signals.c"));
+    sh("cc", &["-DLAUNCHED", &include, "-pthread", "-o", &program, &source]).expect("it compiles");
+    let count = std::env::var("MILLSTREAM_SIGNALS").unwrap_or_else(|_| SIGNALS.to_owned());
+    let args = ["run", "--link", "xdp:ms0", "--", &program, &bed.client, &count];
+    let said = bed.in_ns_within(&bed.server, 1_200, MILLSTREAM, &args).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(said, format!("{count} signals, 0 lost\n"));
+}
+
 #[test]
 fn calls_answer_as_without_the_launcher() {
     compare_runs(&format!("{SHARED}/semantics.c"), 1_550, SEMANTICS);

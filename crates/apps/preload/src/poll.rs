@@ -4,6 +4,7 @@ use crate::boundary::{Outcome, Refused, door, is_inside, outside};
 use crate::description::{Kind, NONE};
 use crate::epoll;
 use crate::hooks::{answered, real};
+use crate::signals::Ran;
 use crate::sleep::{beside, monotonic, ppoll as kernels_ppoll, to_timespec};
 use crate::sockets::listen_below;
 use crate::table::{self, Place};
@@ -183,7 +184,7 @@ impl Split {
 /// Waits until a row has something.
 fn wait(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -> Outcome<c_int> {
     let mut left = timeout;
-    let mut until = None;
+    let (mut until, ran) = (None, Ran::so_far());
     loop {
         let sets = epoll::Watching::of(rows);
         if sets.is_empty() || left == Some(Duration::ZERO) {
@@ -194,6 +195,9 @@ fn wait(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -
         let done = wait_as_they_are(rows, left, mask);
         if !sets.end() || !matches!(done, Ok(0..)) {
             return done;
+        }
+        if ran != Ran::so_far() {
+            return Err(Refused(libc::EINTR));
         }
         // There is something of ours in a set by now: the kernel does not know of it.
         left = until.map(|until| until.saturating_sub(monotonic()));
@@ -213,7 +217,7 @@ fn wait_as_they_are(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const
     let own = split.kernels.len();
     let kernels = split.kernels.iter().any(|row| row.fd >= 0);
     stack.hosted.after_turn(|engine| engine.poll(&mut split.ours))?;
-    if kernels && kernels_ppoll(&mut split.kernels, Some(Duration::ZERO), null()) < 0 {
+    if kernels && kernels_ppoll(&mut split.kernels, own, Some(Duration::ZERO), null()) < 0 {
         return answered(-1);
     }
     let n = split.tell(rows);
@@ -311,7 +315,9 @@ unsafe fn select_rows(
     timeout: Option<Duration>,
     mask: *const sigset_t,
 ) -> Outcome<c_int> {
-    wait(&mut rows, timeout, mask)?;
+    if wait(&mut rows, timeout, mask)? < 0 {
+        return answered(-1);
+    }
     if rows.iter().any(|row| row.revents & libc::POLLNVAL != 0) {
         return Err(Refused(libc::EBADF));
     }
@@ -365,13 +371,12 @@ pub(crate) unsafe fn select(
             tv_nsec: time.tv_usec % 1_000_000 * 1_000,
         });
         let left = duration(whole.as_ref())?;
-        let clock = stack::open()?;
-        let begun = clock.hosted.time();
+        let begun = monotonic();
         // SAFETY: C's contract.
         let done = unsafe { select_rows(count, &sets, rows, left, null()) };
         if let (Some(left), false) = (left, timeout.is_null()) {
             // As on Linux, what is left of the time is told.
-            let left = left.saturating_sub(clock.hosted.time().since(begun));
+            let left = left.saturating_sub(monotonic().saturating_sub(begun));
             // SAFETY: not NULL; the caller lets it be written.
             unsafe {
                 (*timeout).tv_sec = left.as_secs() as libc::time_t;

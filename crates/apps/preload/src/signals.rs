@@ -4,11 +4,14 @@
 //! kernel delivers it with all that it knows of it. What a thread does to itself (SIGSEGV and its like) waits for
 //! nothing.
 
-use crate::boundary::is_inside;
+use crate::bell::forks;
+use crate::boundary::{errno, is_inside, outside, set_errno};
 use crate::hooks::real;
 use capi::host::signals_end_calls;
 use libc::{c_int, c_void, sighandler_t, siginfo_t, sigset_t, ucontext_t};
+use sock::hosted::Nap;
 use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
@@ -37,8 +40,10 @@ static HANDLERS: [Handler; SIGNALS + 1] =
 thread_local! {
     /// Signals that came while the thread was inside, and that it blocks for that reason.
     static LATE: AtomicU64 = const { AtomicU64::new(0) };
-    /// Handlers that ran on the thread, and those of them that end calls (no SA_RESTART).
-    static RAN: [AtomicU32; 2] = const { [AtomicU32::new(0), AtomicU32::new(0)] };
+    /// The thread's sleep, and the handlers that ran on it.
+    static NAP: Nap = const { Nap::new() };
+    /// Those of them that end calls (no SA_RESTART).
+    static ENDING: AtomicU32 = const { AtomicU32::new(0) };
 }
 
 type Plain = extern "C-unwind" fn(c_int);
@@ -67,10 +72,8 @@ extern "C-unwind" fn arrives(signal: c_int, info: *mut siginfo_t, context: *mut 
     let handler = &HANDLERS[signal as usize];
     let flags = handler.flags.load(Ordering::Acquire);
     let function = handler.function.load(Ordering::Acquire);
-    RAN.with(|[all, ending]| {
-        all.fetch_add(1, Ordering::Relaxed);
-        ending.fetch_add((flags & libc::SA_RESTART == 0).into(), Ordering::Relaxed);
-    });
+    ENDING.with(|ending| ending.fetch_add((flags & libc::SA_RESTART == 0).into(), Ordering::Relaxed));
+    NAP.with(|nap| nap.on_handler(ring));
     // SAFETY: what the program has installed, with flags that say which of the two it is.
     unsafe {
         if flags & libc::SA_RESETHAND != 0 {
@@ -85,6 +88,33 @@ extern "C-unwind" fn arrives(signal: c_int, info: *mut siginfo_t, context: *mut 
             std::mem::transmute::<usize, Plain>(function)(signal);
         }
     }
+}
+
+/// The eventfd can be read.
+fn ring(bell: RawFd) {
+    let (one, before) = (1_u64, errno());
+    // SAFETY: eight bytes.
+    unsafe { real::write(bell, (&raw const one).cast::<c_void>(), 8) };
+    set_errno(before);
+}
+
+/// Nothing is to be read from it any more.
+fn silence(bell: RawFd) {
+    let mut rings = 0_u64;
+    // SAFETY: room for eight bytes.
+    unsafe { real::read(bell, (&raw mut rings).cast::<c_void>(), 8) };
+}
+
+/// Sleeps by `sleep`, in which `bell` can be read, unless a handler has run since `ran`, and one that runs meanwhile ends
+/// it. `None` if one ran before; the program's handlers may run in it.
+pub(crate) fn sleep<R>(bell: RawFd, ran: Ran, sleep: impl FnOnce() -> R) -> Option<R> {
+    let process = forks();
+    let slept = outside(|| NAP.with(|nap| nap.sleep(bell, ran.0[0], sleep)));
+    // In a child, which a handler has made, the bell is the parent's.
+    if ran != Ran::so_far() && bell >= 0 && process == forks() {
+        silence(bell);
+    }
+    slept
 }
 
 /// Blocks or unblocks signals for this thread.
@@ -122,7 +152,7 @@ pub(crate) struct Ran([u32; 2]);
 
 impl Ran {
     pub(crate) fn so_far() -> Ran {
-        Ran(RAN.with(|ran| ran.each_ref().map(|count| count.load(Ordering::Relaxed))))
+        Ran([NAP.with(Nap::ran), ENDING.with(|ending| ending.load(Ordering::Relaxed))])
     }
 
     /// A call that sleeps since then was interrupted: does that end one which Linux restarts?

@@ -2,9 +2,9 @@
 //! signals.
 
 use crate::bell::forks;
-use crate::boundary::{errno, outside, set_errno};
+use crate::boundary::{errno, set_errno};
 use crate::hooks::real;
-use crate::signals::Ran;
+use crate::signals::{self, Ran};
 use base::Duration;
 use libc::{c_int, c_long, pollfd, sigset_t, timespec};
 use sock::hosted::Woken;
@@ -39,23 +39,30 @@ pub(crate) fn to_timespec(time: Duration) -> timespec {
     timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() }
 }
 
-/// ppoll(2) that no cancellation ends: there are frames of ours above it. A signal that came just before it ends it,
-/// too.
-pub(crate) fn ppoll(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -> c_int {
+/// ppoll(2) that no cancellation ends: there are frames of ours above it. The first `own` rows are the program's, and
+/// behind them is the thread's bell, if it is to sleep. A handler that runs ends it, whenever that is, unless a row of
+/// the program's is ready.
+pub(crate) fn ppoll(
+    rows: &mut [pollfd],
+    own: usize,
+    timeout: Option<Duration>,
+    mask: *const sigset_t,
+) -> c_int {
     let mut time = timeout.map(to_timespec);
     let time = time.as_mut().map_or(null_mut(), std::ptr::from_mut);
     let (at, count) = (rows.as_mut_ptr() as c_long, rows.len() as c_long);
-    let ran = Ran::so_far();
-    outside(|| {
-        if ran != Ran::so_far() {
-            set_errno(libc::EINTR);
-            return -1;
-        }
+    let (ran, bell) = (Ran::so_far(), rows.get(own).map_or(-1, |row| row.fd));
+    let ready = signals::sleep(bell, ran, || {
         // SAFETY: as many rows as are there, a time or NULL, and the caller's mask or NULL.
         unsafe {
             real::syscall(libc::SYS_ppoll, at, count, time as c_long, mask as c_long, SIGNALS, 0) as c_int
         }
-    })
+    });
+    if ran == Ran::so_far() || ready > Some(0) && rows[..own].iter().any(|row| row.revents != 0) {
+        return ready.unwrap_or(-1);
+    }
+    set_errno(libc::EINTR);
+    -1
 }
 
 /// A row that waits for input.
@@ -68,7 +75,7 @@ pub(crate) fn input(fd: RawFd) -> pollfd {
 pub(crate) fn on_stack(fds: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken {
     let mut rows: Vec<pollfd> = fds.iter().map(|&fd| input(fd)).collect();
     let (process, ran) = (forks(), Ran::so_far());
-    let ended = ppoll(&mut rows, timeout, null()) < 0 && errno() == libc::EINTR;
+    let ended = ppoll(&mut rows, 0, timeout, null()) < 0 && errno() == libc::EINTR;
     // In a child, which a handler has made, the call has nothing to go on with: the stack is the parent's.
     let ends = ended && (!restarts || ran.ends_calls()) || forks() != process;
     if ends { Woken::Signal } else { Woken::Stack }
@@ -87,7 +94,7 @@ pub(crate) fn beside(
     rows.truncate(own);
     rows.extend(fds.iter().map(|&fd| input(fd)));
     let (process, ran) = (forks(), Ran::so_far());
-    let ready = ppoll(rows, timeout, mask);
+    let ready = ppoll(rows, own, timeout, mask);
     let ended = ready < 0 && errno() == libc::EINTR;
     if ended && (!restarts || ran.ends_calls()) || forks() != process {
         return Woken::Signal;

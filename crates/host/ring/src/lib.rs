@@ -6,6 +6,7 @@
 //! * [`FramePool`], [`Frame`]: slots of one mapping, each with one owner.
 //! * [`spsc::queue`], [`bytes::bytes`]: items and bytes from one thread to another.
 //! * [`doorbell()`], [`SleepFlag`], [`EventFd`]: waking who sleeps, and only then.
+//! * [`Nap`]: a sleep that a signal's handler ends, whenever it runs.
 //! * [`shared::SharedMemory`]: memory shared with a process that may be hostile.
 //! * [`Table`]: items that never move, on huge pages.
 //! * [`Line`]: a value that shares its cache lines with no other.
@@ -23,6 +24,7 @@ mod ends;
 mod eventfd;
 mod frame;
 mod map;
+mod nap;
 mod prefetch;
 pub mod shared;
 pub mod spsc;
@@ -39,6 +41,7 @@ pub use doorbell::{Ringer, SleepFlag, Sleeper, Woken, doorbell};
 pub use eventfd::EventFd;
 pub use frame::{Frame, FramePool};
 pub use map::{Mapping, Pages};
+pub use nap::Nap;
 pub use prefetch::{prefetch_all, prefetch_octets, prefetch_read, prefetching};
 pub use spsc::{Consumer, Producer, queue};
 pub use sync::Line;

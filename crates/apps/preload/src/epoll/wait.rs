@@ -1,9 +1,10 @@
 //! Waiting for the events of a set.
 
 use super::{told_as, waited_for};
-use crate::boundary::{Outcome, Refused, door, inside, is_inside};
+use crate::boundary::{Outcome, Refused, door, inside, is_inside, set_errno};
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::{answered, real};
+use crate::signals::Ran;
 use crate::sleep::{TICK, beside, input, roughly_now};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
@@ -183,10 +184,14 @@ unsafe fn wait(
         return kernels();
     }
     if !ours_calls && let Some(set) = table::ours(epfd).filter(|set| is_the_kernels_alone(set)) {
-        let begun = timeout.map(|_| roughly_now());
+        let (begun, ran) = (timeout.map(|_| roughly_now()), Ran::so_far());
         // SAFETY: the caller's arguments.
         if let Some(done) = unsafe { wait_kernels(&set, epfd, events, kernels) } {
             return done;
+        }
+        if ran != Ran::so_far() {
+            set_errno(libc::EINTR);
+            return -1;
         }
         // Something of ours has come into the set meanwhile.
         left = timeout.map(|whole| match begun {

@@ -26,7 +26,7 @@ use errands::Errands;
 pub use outside::Outside;
 use pio::{Beacon, IoError, Wake};
 use ring::Ringer;
-pub use ring::Sleeper;
+pub use ring::{Nap, Sleeper};
 use stack::Row;
 pub use standing::Standing;
 use std::ops::{Deref, DerefMut};
@@ -64,7 +64,8 @@ pub enum Ended {
     Failed(Errno),
 }
 
-/// How a thread sleeps in the kernel: until one of these descriptors can be read, or this time has passed.
+/// How a thread sleeps in the kernel: until one of these descriptors can be read, or this time has passed. The first is
+/// the thread's own bell; without one the sleep is short.
 pub trait Host: Send + Sync {
     /// For a call that waits for nothing but the stack. `restarts` says whether it goes on after a signal whose handler
     /// asks for that: on Linux one with a time-out does not, nor one that asks which descriptors are ready.
