@@ -267,6 +267,9 @@ impl Client<'_> {
     }
 }
 
+/// An answer whose head has this many bytes is an error.
+const HEAD_MAX: usize = 64 * 1024;
+
 /// Bytes of the body still to come after `data`; `Some(None)` if the head is not whole yet (it is kept in `head`);
 /// `None` if the answer is not a 200 whose end can be told.
 fn body_left(data: &[u8], head: &mut Vec<u8>) -> Option<Option<u64>> {
@@ -274,10 +277,11 @@ fn body_left(data: &[u8], head: &mut Vec<u8>) -> Option<Option<u64>> {
     let mut response = httparse::Response::new(&mut headers);
     let head_len = match response.parse(data).ok()? {
         httparse::Status::Complete(n) => n,
-        httparse::Status::Partial => {
+        httparse::Status::Partial if data.len() < HEAD_MAX => {
             *head = data.to_vec();
             return Some(None);
         }
+        httparse::Status::Partial => return None,
     };
     let length = response.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"))?;
     let length: u64 = std::str::from_utf8(length.value).ok()?.trim().parse().ok()?;
@@ -328,6 +332,13 @@ mod tests {
         assert_eq!(measured.requests, done.into_inner());
         assert_eq!(measured.latency.len(), measured.requests);
         measured
+    }
+
+    #[test]
+    fn the_head_of_an_answer_has_a_bound() {
+        let endless = [b"HTTP/1.1 200 OK\r\nX: ", &[b'x'; HEAD_MAX][..]].concat();
+        assert_eq!(body_left(&endless[..HEAD_MAX - 1], &mut Vec::new()), Some(None));
+        assert_eq!(body_left(&endless[..HEAD_MAX], &mut Vec::new()), None);
     }
 
     #[test]

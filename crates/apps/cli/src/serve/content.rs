@@ -117,6 +117,12 @@ impl Body {
         let (Body::Generated { at, .. } | Body::File { at, .. } | Body::Kept { at, .. }) = self;
         *at += n as u64;
     }
+
+    /// The last `n` bytes were not sent.
+    pub(crate) fn step_back(&mut self, n: usize) {
+        let (Body::Generated { at, .. } | Body::File { at, .. } | Body::Kept { at, .. }) = self;
+        *at -= n as u64;
+    }
 }
 
 /// Why there is no body: an HTTP status.

@@ -1,10 +1,12 @@
 //! `millstream serve`: an HTTP/1.1 server, one event loop per core.
 
 mod content;
+mod request;
 mod worker;
 
 use crate::CliResult;
 use crate::config::StackArgs;
+use base::Duration;
 use clap::Args as ClapArgs;
 use content::Content;
 use serde_json::json;
@@ -33,6 +35,10 @@ pub(crate) struct Args {
     /// groups of them.
     #[arg(long)]
     reuse_port: bool,
+    /// Seconds within which a client must send a request, or 1 KiB of a body, or take 1 KiB of an answer; otherwise its
+    /// connection is closed. 0: clients may take any time.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
+    timeout: u64,
     /// Seconds after which the server stops; default: never.
     #[arg(long)]
     seconds: Option<u64>,
@@ -93,7 +99,8 @@ pub(crate) fn run(args: Args) -> CliResult {
         );
     }
     let pin = settings.pin && settings.mode == Mode::Direct;
-    let totals = work(opened.stacks, listeners, &content, &stop, pin, args.seconds)?;
+    let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
+    let totals = work(opened.stacks, listeners, &content, &stop, pin, args.seconds, timeout)?;
     report(&totals, args.stack.json)
 }
 
@@ -123,11 +130,12 @@ fn work(
     stop: &Arc<AtomicBool>,
     pin: bool,
     seconds: Option<u64>,
+    timeout: Option<Duration>,
 ) -> Result<Totals, Box<dyn std::error::Error>> {
     if let Some(seconds) = seconds {
         let stop = stop.clone();
         std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_secs(seconds));
+            std::thread::sleep(Duration::from_secs(seconds));
             stop.store(true, Ordering::Relaxed);
         });
     }
@@ -141,7 +149,7 @@ fn work(
                 if pin && !sock::pin_to(core) {
                     eprintln!("millstream: no CPU {core} to pin to; running unpinned");
                 }
-                worker::run(&stack, &listener, &content, &stop)
+                worker::run(&stack, &listener, &content, &stop, timeout)
             })
         })
         .collect::<Result<_, _>>()?;

@@ -1,7 +1,11 @@
 //! One core's event loop: accept, read requests, write answers.
+//!
+//! Beside its socket a connection holds at most [`HEAD_MAX`] bytes of requests and [`OUTPUT_MAX`] bytes of answers:
+//! what its peer sends beyond that waits in the receive buffer, and a body is made when there is room to send it.
 
 use super::Totals;
 use super::content::{Body, Content, Memory, Refused};
+use super::request::{Answer, HEAD_MAX, Parsed, parse};
 use base::{Duration, Instant};
 use sock::{
     Clock, EpollEvent, Errno, Fd, Poller, Ready, RecvFlags, SendFlags, Stack, SystemClock, TcpListener,
@@ -11,18 +15,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The word of the listener's events; descriptors are the others'.
 const LISTENER: u64 = u64::MAX;
-/// A request head longer than this is refused.
-const HEAD_MAX: usize = 16 * 1024;
-const HEADERS_MAX: usize = 64;
-/// Reads of a long body for one event at most, so that others have their turn.
-const READS: u32 = 16;
+/// No request is looked at while this many bytes of answers are to be sent.
+const OUTPUT_MAX: usize = 16 * 1024;
+/// Reads, and times that a connection's answers are sent, for one event: then others have their turn.
+const ROUNDS: u32 = 16;
 /// Bytes of a body that are made at a time.
 const CHUNK: usize = 64 * 1024;
+/// Bytes that a client sends or takes within the time-out at least, unless it is between two requests.
+const SLOWEST: usize = 1024;
 
-/// Rest of an answer that could not be finished at once. Most never have one.
+/// State of a connection that is not between two requests. Most never have one.
 #[derive(Default)]
 struct Unfinished {
-    /// The beginning of a request.
+    /// Requests that wait, the last one perhaps not whole.
     input: Vec<u8>,
     /// Bytes of a body we do not look at, still to come.
     skip: u64,
@@ -32,79 +37,132 @@ struct Unfinished {
     closing: bool,
     /// EPOLLOUT is asked for.
     waiting_to_write: bool,
+    /// Bytes that the peer had not acknowledged when its time was over last.
+    unacked: usize,
 }
+
+impl Unfinished {
+    /// Returns true if an answer is under way.
+    fn is_answering(&self) -> bool {
+        self.body.is_some() || !self.head.is_empty() || self.waiting_to_write
+    }
+}
+
+/// How long ago a connection got on.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// When it did; FAR_FUTURE where there is no connection.
+    since: Instant,
+    /// Bytes of bodies moved since then.
+    moved: usize,
+}
+
+const NO_PACE: Pace = Pace { since: Instant::FAR_FUTURE, moved: 0 };
 
 struct Worker<'a> {
     stack: &'a Stack,
     poller: Poller,
+    listener: Fd,
+    /// The listener is not watched: there was no descriptor left for a connection.
+    full: bool,
     content: &'a Content,
     memory: Memory,
-    clock: SystemClock,
     /// The time when the last events came.
     now: Instant,
-    /// By descriptor.
+    /// By descriptor, as `paces`.
     unfinished: Vec<Option<Box<Unfinished>>>,
+    paces: Vec<Pace>,
     totals: Totals,
     input: Vec<u8>,
     output: Vec<u8>,
+    /// The body at the end of `output`, and where it begins there.
+    last: Option<(usize, Body)>,
     /// The next bytes of a long body.
     chunk: Vec<u8>,
 }
 
-/// Serves until `stop`.
+/// Serves until `stop`. Connections that do not get on for `timeout` are closed.
 pub(crate) fn run(
     stack: &Stack,
     listener: &TcpListener,
     content: &Content,
     stop: &AtomicBool,
+    timeout: Option<Duration>,
 ) -> Result<Totals, Errno> {
-    let poller = Poller::new(stack)?;
-    poller.add(listener.fd(), LISTENER, Ready::IN)?;
-    let mut worker = Worker {
-        stack,
-        poller,
-        content,
-        memory: Memory::default(),
-        now: Instant::ZERO,
-        clock: SystemClock::new(),
-        unfinished: Vec::new(),
-        totals: Totals::default(),
-        input: vec![0; 64 * 1024],
-        output: Vec::with_capacity(CHUNK + 1_024),
-        chunk: vec![0; CHUNK],
-    };
+    let mut worker = Worker::new(stack, listener.fd(), content)?;
     let mut events = vec![EpollEvent::default(); 1_024];
+    let clock = SystemClock::new();
+    let mut looked = clock.now();
     while !stop.load(Ordering::Relaxed) {
-        let n = match worker.poller.wait(&mut events, Some(Duration::from_millis(200))) {
-            Ok(found) => found.len(),
-            Err(e) => return Err(e),
-        };
-        worker.now = worker.clock.now();
-        for event in &events[..n] {
-            if event.data == LISTENER {
-                worker.accept(listener.fd())?;
-            } else {
-                worker.serve(event.data as Fd, event.ready);
-            }
+        worker.turn(&mut events, Duration::from_millis(200), || clock.now())?;
+        if let Some(timeout) = timeout.filter(|_| worker.now - looked >= Duration::from_millis(500)) {
+            looked = worker.now;
+            worker.close_late(timeout);
         }
     }
     Ok(worker.totals)
 }
 
-impl Worker<'_> {
-    fn accept(&mut self, listener: Fd) -> Result<(), Errno> {
+impl<'a> Worker<'a> {
+    fn new(stack: &'a Stack, listener: Fd, content: &'a Content) -> Result<Self, Errno> {
+        let poller = Poller::new(stack)?;
+        poller.add(listener, LISTENER, Ready::IN)?;
+        Ok(Worker {
+            stack,
+            poller,
+            listener,
+            full: false,
+            content,
+            memory: Memory::default(),
+            now: Instant::ZERO,
+            unfinished: Vec::new(),
+            paces: Vec::new(),
+            totals: Totals::default(),
+            input: vec![0; 64 * 1024],
+            output: Vec::with_capacity(CHUNK + OUTPUT_MAX),
+            last: None,
+            chunk: vec![0; CHUNK],
+        })
+    }
+
+    /// Serves what is there within `wait`. `now` is asked when that is known.
+    fn turn(
+        &mut self,
+        events: &mut [EpollEvent],
+        wait: Duration,
+        now: impl FnOnce() -> Instant,
+    ) -> Result<(), Errno> {
+        let n = self.poller.wait(events, Some(wait))?.len();
+        self.now = now();
+        for event in &events[..n] {
+            if event.data == LISTENER {
+                self.accept()?;
+            } else {
+                self.serve(event.data as Fd, event.ready);
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) -> Result<(), Errno> {
         loop {
-            match self.stack.accept(listener) {
+            match self.stack.accept(self.listener) {
                 Ok((fd, _)) => {
                     self.stack.set_nonblocking(fd, true)?;
                     self.totals.connections += 1;
                     if self.unfinished.len() <= fd as usize {
                         self.unfinished.resize_with(fd as usize + 1, || None);
+                        self.paces.resize(fd as usize + 1, NO_PACE);
                     }
+                    self.paces[fd as usize] = Pace { since: self.now, moved: 0 };
                     self.poller.add(fd, fd as u64, Ready::IN | Ready::RDHUP)?;
                 }
-                // Out of descriptors: those waiting stay in the queue until a connection ends.
-                Err(Errno::EAGAIN | Errno::EMFILE) => return Ok(()),
+                Err(Errno::EAGAIN) => return Ok(()),
+                // Those waiting stay in the queue until a connection ends.
+                Err(Errno::EMFILE) => {
+                    self.full = true;
+                    return self.poller.delete(self.listener);
+                }
                 Err(Errno::ECONNABORTED) => {}
                 Err(e) => return Err(e),
             }
@@ -112,7 +170,11 @@ impl Worker<'_> {
     }
 
     fn serve(&mut self, fd: Fd, ready: Ready) {
-        if ready.any(Ready::OUT) && !self.flush(fd) {
+        // An earlier event of this round may have closed it.
+        if self.paces[fd as usize].since == Instant::FAR_FUTURE {
+            return;
+        }
+        if ready.any(Ready::OUT) && !self.go_on(fd) {
             return;
         }
         if ready.any(Ready::IN | Ready::ERR | Ready::HUP) {
@@ -122,45 +184,120 @@ impl Worker<'_> {
 
     fn close(&mut self, fd: Fd) {
         self.unfinished[fd as usize] = None;
+        self.paces[fd as usize] = NO_PACE;
         // It was ours and open; there is nothing to learn from the result.
         let _ = self.stack.close(fd);
+        if self.full && self.poller.add(self.listener, LISTENER, Ready::IN).is_ok() {
+            self.full = false;
+        }
+    }
+
+    /// Closes the connections that did not get on for `timeout`.
+    fn close_late(&mut self, timeout: Duration) {
+        for slot in 0..self.paces.len() {
+            let since = self.paces[slot].since;
+            if since > self.now || self.now - since < timeout {
+                continue;
+            }
+            let fd = slot as Fd;
+            // What lies in the send buffer may be on its way still.
+            if let Some(u) = self.unfinished[slot].as_mut().filter(|u| u.is_answering()) {
+                let (unacked, _) = self.stack.unsent(fd).unwrap_or_default();
+                let before = std::mem::replace(&mut u.unacked, unacked);
+                if before == 0 || unacked + SLOWEST <= before {
+                    self.paces[slot].since = self.now;
+                    continue;
+                }
+            }
+            self.close(fd);
+        }
+    }
+
+    /// A whole request came, or an answer was sent whole: the time begins again.
+    fn got_on(&mut self, fd: Fd) {
+        self.paces[fd as usize] = Pace { since: self.now, moved: 0 };
+    }
+
+    /// Bytes of a body came or were sent.
+    fn moved(&mut self, fd: Fd, n: usize) {
+        let pace = &mut self.paces[fd as usize];
+        pace.moved += n;
+        if pace.moved >= SLOWEST {
+            *pace = Pace { since: self.now, moved: 0 };
+        }
     }
 
     fn read(&mut self, fd: Fd) {
         let slot = fd as usize;
-        if self.unfinished[slot].as_ref().is_some_and(|u| u.body.is_some() || !u.head.is_empty()) {
-            // An answer is under way: requests wait their turn in the receive buffer.
-            return;
-        }
         let mut input = std::mem::take(&mut self.input);
-        for _ in 0..READS {
-            let got = self.stack.recv(fd, &mut input, RecvFlags::default());
-            match got {
-                Ok(0) => self.close(fd),
-                Ok(n) => match self.unfinished[slot].take() {
-                    Some(mut rest) if !rest.input.is_empty() => {
-                        let mut whole = std::mem::take(&mut rest.input);
-                        whole.extend_from_slice(&input[..n]);
-                        self.requests(fd, &whole, Some(rest));
-                    }
-                    rest => self.requests(fd, &input[..n], rest),
-                },
-                Err(Errno::EAGAIN) => {}
-                Err(_) => self.close(fd),
-            }
+        for _ in 0..ROUNDS {
+            let (kept, skip) = match self.unfinished[slot].as_mut() {
+                // Requests wait their turn in the receive buffer.
+                Some(u) if u.is_answering() => break,
+                Some(u) => {
+                    input[..u.input.len()].copy_from_slice(&u.input);
+                    (u.input.len(), u.skip)
+                }
+                None => (0, 0),
+            };
             // Of a long body all is taken that is there: it is still where it arrived.
-            let swallows = |u: &Unfinished| u.skip > 0 && u.body.is_none() && u.head.is_empty();
-            if got != Ok(input.len()) || !self.unfinished[slot].as_deref().is_some_and(swallows) {
-                break;
+            let room = (input.len() as u64).min(skip + HEAD_MAX as u64) as usize;
+            match self.stack.recv(fd, &mut input[kept..room], RecvFlags::default()) {
+                Ok(0) => {
+                    self.close(fd);
+                    break;
+                }
+                Ok(n) => {
+                    let rest = self.unfinished[slot].take();
+                    self.moved(fd, skip.min(n as u64) as usize);
+                    if !self.requests(fd, &input[..kept + n], rest) || kept + n < room {
+                        break;
+                    }
+                }
+                Err(Errno::EAGAIN) => break,
+                Err(_) => {
+                    self.close(fd);
+                    break;
+                }
             }
         }
         self.input = input;
     }
 
-    /// Answers every whole request in `data`; keeps what is left over.
-    fn requests(&mut self, fd: Fd, mut data: &[u8], rest: Option<Box<Unfinished>>) {
-        let mut rest = rest;
+    /// Answers the whole requests in `data` as long as their answers can be sent; keeps what is left over. Returns true
+    /// if the connection is free for the next request.
+    fn requests(&mut self, fd: Fd, mut data: &[u8], mut rest: Option<Box<Unfinished>>) -> bool {
+        for _ in 0..ROUNDS {
+            let before = self.totals.requests;
+            let more;
+            (data, more) = self.answers(data, &mut rest);
+            if self.totals.requests != before {
+                self.got_on(fd);
+            }
+            match self.send(fd, &mut rest) {
+                Ok(true) => {}
+                Ok(false) => return self.wait_to_write(fd, data, rest.unwrap_or_default()),
+                Err(_) => {
+                    self.close(fd);
+                    return false;
+                }
+            }
+            if rest.as_ref().is_some_and(|u| u.closing) {
+                self.close(fd);
+                return false;
+            }
+            if !more {
+                return self.wait_to_read(fd, data, rest);
+            }
+        }
+        self.wait_to_write(fd, data, rest.unwrap_or_default())
+    }
+
+    /// Appends the answers of whole requests to the output, up to its bound. Returns the data left over, and whether
+    /// there may be a whole request in it.
+    fn answers<'d>(&mut self, mut data: &'d [u8], rest: &mut Option<Box<Unfinished>>) -> (&'d [u8], bool) {
         self.output.clear();
+        self.last = None;
         loop {
             if let Some(u) = rest.as_mut().filter(|u| u.skip > 0) {
                 let n = u.skip.min(data.len() as u64);
@@ -168,13 +305,13 @@ impl Worker<'_> {
                 data = &data[n as usize..];
             }
             if data.is_empty() {
-                break;
+                return (data, false);
+            }
+            if self.output.len() >= OUTPUT_MAX {
+                return (data, true);
             }
             let answer = match parse(data) {
-                Parsed::Partial if data.len() <= HEAD_MAX => {
-                    rest.get_or_insert_default().input = data.to_vec();
-                    break;
-                }
+                Parsed::Partial if data.len() < HEAD_MAX => return (data, false),
                 Parsed::Partial => Answer::error(431, "Request Header Fields Too Large"),
                 Parsed::Bad => Answer::error(400, "Bad Request"),
                 Parsed::Request { head_len, body_len, answer } => {
@@ -187,27 +324,26 @@ impl Worker<'_> {
             };
             self.totals.requests += 1;
             let closing = answer.closing;
-            if let Some(body) = self.answer(&answer) {
-                let u = rest.get_or_insert_default();
-                (u.body, u.closing, u.input) = (Some(body), closing, data.to_vec());
-                break;
-            }
+            self.answer(&answer);
             if closing {
                 rest.get_or_insert_default().closing = true;
-                break;
+                return (&[], false);
+            }
+            if self.last.as_ref().is_some_and(|(_, body)| body.len() > 0) {
+                return (data, true);
             }
         }
-        self.send(fd, rest);
     }
 
-    /// Appends an answer to the output; the body if it is too long to go there whole.
-    fn answer(&mut self, answer: &Answer<'_>) -> Option<Body> {
+    /// Appends an answer to the output; of a long body the beginning.
+    fn answer(&mut self, answer: &Answer<'_>) {
         let connection = if answer.closing { "Connection: close\r\n" } else { "" };
         let found = match answer.error {
             Some(refused) => Err(refused),
             None => self.memory.find(self.content, answer.path, self.now),
         };
         let out = &mut self.output;
+        self.last = None;
         match found {
             Ok((mut body, media)) => {
                 let len = body.len();
@@ -219,8 +355,9 @@ impl Worker<'_> {
                     ),
                 );
                 if answer.head_only {
-                    return None;
+                    return;
                 }
+                let begin = out.len();
                 while body.len() > 0 && out.len() < CHUNK {
                     let start = out.len();
                     out.resize(start + body.len().min(CHUNK as u64) as usize, 0);
@@ -229,14 +366,14 @@ impl Worker<'_> {
                             out.truncate(start + n);
                             body.advance(n);
                         }
-                        // The length is promised already: the flush finds the same error and closes.
+                        // The length is promised already: sending finds the same error and closes.
                         Err(_) => {
                             out.truncate(start);
-                            return Some(body);
+                            break;
                         }
                     }
                 }
-                (body.len() > 0).then_some(body)
+                self.last = Some((begin, body));
             }
             Err(Refused(status, reason)) => {
                 self.totals.errors += 1;
@@ -246,48 +383,47 @@ impl Worker<'_> {
                         "HTTP/1.1 {status} {reason}\r\nServer: millstream\r\nContent-Length: 0\r\n{connection}\r\n"
                     ),
                 );
-                None
             }
         }
     }
 
-    /// Sends the output; what does not go now stays with the connection.
-    fn send(&mut self, fd: Fd, rest: Option<Box<Unfinished>>) {
+    /// Sends the output and the rest of a long body. Returns true if all of it went; `rest` has what did not.
+    fn send(&mut self, fd: Fd, rest: &mut Option<Box<Unfinished>>) -> Result<bool, Errno> {
         let sent = if self.output.is_empty() {
             0
         } else {
             match self.stack.send(fd, &self.output, SendFlags::default()) {
-                Ok(n) => n,
                 Err(Errno::EAGAIN) => 0,
-                Err(_) => return self.close(fd),
+                sent => sent?,
             }
         };
         self.totals.octets += sent as u64;
-        let left = &self.output[sent..];
-        let mut rest = rest;
-        if !left.is_empty() {
-            rest.get_or_insert_default().head = left.to_vec();
+        let mut end = self.output.len();
+        if let Some((begin, mut body)) = self.last.take() {
+            // What did not go of a body is made again: cheaper than keeping it.
+            let begin = begin.max(sent);
+            body.step_back(end - begin);
+            end = begin;
+            if body.len() > 0 {
+                rest.get_or_insert_default().body = Some(body);
+            }
+        }
+        if sent < end {
+            rest.get_or_insert_default().head = self.output[sent..end].to_vec();
         }
         match rest {
-            None => {}
-            Some(u) if u.head.is_empty() && u.body.is_none() && u.closing => self.close(fd),
-            Some(u) => {
-                let more_to_write = !u.head.is_empty() || u.body.is_some();
-                self.unfinished[fd as usize] = Some(u);
-                if more_to_write {
-                    self.flush(fd);
-                }
-            }
+            Some(u) => self.flush(fd, u),
+            None => Ok(true),
         }
     }
 
-    /// Goes on with an answer; true if the connection is free for the next request.
-    fn flush(&mut self, fd: Fd) -> bool {
-        let Some(mut u) = self.unfinished[fd as usize].take() else { return true };
-        loop {
+    /// Sends what is left of an answer. Returns true if all of it went.
+    fn flush(&mut self, fd: Fd, u: &mut Unfinished) -> Result<bool, Errno> {
+        for _ in 0..ROUNDS {
             let sent = match u.body.as_mut() {
                 _ if !u.head.is_empty() => {
-                    let sent = self.stack.send(fd, &u.head, SendFlags::default());
+                    let more = u.body.is_some();
+                    let sent = self.stack.send(fd, &u.head, SendFlags { more, ..SendFlags::default() });
                     sent.inspect(|&n| drop(u.head.drain(..n)))
                 }
                 Some(body) if body.len() > 0 => self
@@ -300,37 +436,66 @@ impl Worker<'_> {
                         Err(_) => Err(Errno::EIO),
                     })
                     .inspect(|&n| body.advance(n)),
-                _ => break,
+                _ => {
+                    // Its memory goes with the answer.
+                    (u.head, u.body, u.unacked) = (Vec::new(), None, 0);
+                    return Ok(true);
+                }
             };
             match sent {
-                Ok(n) => self.totals.octets += n as u64,
-                Err(Errno::EAGAIN) => return self.wait_to_write(fd, u),
-                Err(_) => {
-                    self.close(fd);
-                    return false;
+                Ok(n) => {
+                    self.totals.octets += n as u64;
+                    self.moved(fd, n);
                 }
+                Err(Errno::EAGAIN) => return Ok(false),
+                Err(e) => return Err(e),
             }
         }
-        u.body = None;
-        if u.closing {
-            self.close(fd);
-            return false;
+        Ok(false)
+    }
+
+    /// Goes on with an answer. Returns true if the connection is free for the next request.
+    fn go_on(&mut self, fd: Fd) -> bool {
+        let Some(mut u) = self.unfinished[fd as usize].take() else { return true };
+        match self.flush(fd, &mut u) {
+            Ok(true) if u.closing => {
+                self.close(fd);
+                false
+            }
+            Ok(true) => {
+                self.got_on(fd);
+                let input = std::mem::take(&mut u.input);
+                self.requests(fd, &input, Some(u))
+            }
+            Ok(false) => {
+                self.unfinished[fd as usize] = Some(u);
+                false
+            }
+            Err(_) => {
+                self.close(fd);
+                false
+            }
         }
-        if u.waiting_to_write && self.poller.modify(fd, fd as u64, Ready::IN | Ready::RDHUP).is_err() {
-            self.close(fd);
-            return false;
+    }
+
+    fn wait_to_read(&mut self, fd: Fd, data: &[u8], rest: Option<Box<Unfinished>>) -> bool {
+        let mut rest = rest;
+        if let Some(u) = rest.as_mut().filter(|u| u.waiting_to_write) {
+            u.waiting_to_write = false;
+            if self.poller.modify(fd, fd as u64, Ready::IN | Ready::RDHUP).is_err() {
+                self.close(fd);
+                return false;
+            }
         }
-        u.waiting_to_write = false;
-        let input = std::mem::take(&mut u.input);
-        if !input.is_empty() {
-            self.requests(fd, &input, Some(u));
-            return self.unfinished[fd as usize].is_none();
+        if !data.is_empty() {
+            rest.get_or_insert_default().input = data.to_vec();
         }
-        self.unfinished[fd as usize] = (u.skip > 0).then_some(u);
+        self.unfinished[fd as usize] = rest.filter(|u| u.skip > 0 || !u.input.is_empty());
         true
     }
 
-    fn wait_to_write(&mut self, fd: Fd, mut u: Box<Unfinished>) -> bool {
+    fn wait_to_write(&mut self, fd: Fd, data: &[u8], mut u: Box<Unfinished>) -> bool {
+        u.input = data.to_vec();
         if !u.waiting_to_write {
             u.waiting_to_write = true;
             if self.poller.modify(fd, fd as u64, Ready::OUT).is_err() {
@@ -348,96 +513,5 @@ fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
 
-/// How to answer one request.
-struct Answer<'p> {
-    path: &'p str,
-    closing: bool,
-    head_only: bool,
-    error: Option<Refused>,
-}
-
-impl Answer<'_> {
-    /// An error after which nothing more can be understood on this connection.
-    fn error(status: u16, reason: &'static str) -> Answer<'static> {
-        Answer { path: "", closing: true, head_only: false, error: Some(Refused(status, reason)) }
-    }
-}
-
-enum Parsed<'p> {
-    Partial,
-    Bad,
-    Request { head_len: usize, body_len: u64, answer: Answer<'p> },
-}
-
-/// Reads one request head (RFC 9112).
-fn parse(data: &[u8]) -> Parsed<'_> {
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-    let mut request = httparse::Request::new(&mut headers);
-    let head_len = match request.parse(data) {
-        Ok(httparse::Status::Complete(n)) => n,
-        Ok(httparse::Status::Partial) => return Parsed::Partial,
-        Err(_) => return Parsed::Bad,
-    };
-    // httparse hands out what it found; both are there once it says complete.
-    let (Some(method), Some(path)) = (request.method, request.path) else { return Parsed::Bad };
-    let mut closing = request.version == Some(0);
-    let mut body_len = 0;
-    let mut error = None;
-    for header in request.headers.iter() {
-        let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-        if is("connection") {
-            if header.value.eq_ignore_ascii_case(b"close") {
-                closing = true;
-            } else if header.value.eq_ignore_ascii_case(b"keep-alive") {
-                closing = false;
-            }
-        } else if is("content-length") {
-            match std::str::from_utf8(header.value).ok().and_then(|v| v.trim().parse().ok()) {
-                Some(n) => body_len = n,
-                None => return Parsed::Bad,
-            }
-        } else if is("transfer-encoding") {
-            // Bodies of requests are skipped by length; one without a length ends the connection.
-            (closing, error) = (true, Some(Refused(411, "Length Required")));
-        }
-    }
-    // A body that is sent to us (PUT, POST) is taken and dropped: good for measuring the way in.
-    if error.is_none() && !matches!(method, "GET" | "HEAD" | "PUT" | "POST") {
-        error = Some(Refused(405, "Method Not Allowed"));
-    }
-    Parsed::Request {
-        head_len,
-        body_len,
-        answer: Answer { path, closing, head_only: method == "HEAD", error },
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    //! Goal: request heads split anywhere, keep-alive rules of both versions, and refusals.
-    use super::*;
-
-    #[test]
-    fn heads() {
-        let text = b"GET /x HTTP/1.1\r\nHost: a\r\n\r\nGET";
-        for cut in 0..text.len() - 4 {
-            assert!(matches!(parse(&text[..cut]), Parsed::Partial), "cut at {cut}");
-        }
-        let Parsed::Request { head_len, body_len, answer } = parse(text) else { panic!("whole") };
-        assert_eq!((head_len, body_len, answer.path, answer.closing), (text.len() - 3, 0, "/x", false));
-        let closing =
-            |text: &[u8]| matches!(parse(text), Parsed::Request { answer: Answer { closing: true, .. }, .. });
-        assert!(closing(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n"));
-        assert!(closing(b"GET / HTTP/1.0\r\n\r\n"));
-        assert!(!closing(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
-        assert!(matches!(parse(b"\x01\x02\r\n\r\n"), Parsed::Bad));
-        assert!(matches!(parse(b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n"), Parsed::Bad));
-        let status = |text: &[u8]| match parse(text) {
-            Parsed::Request { answer, .. } => answer.error.map(|r| r.0),
-            _ => None,
-        };
-        assert_eq!(status(b"DELETE / HTTP/1.1\r\n\r\n"), Some(405));
-        assert_eq!(status(b"PUT / HTTP/1.1\r\nContent-Length: 3\r\n\r\n"), None);
-        assert_eq!(status(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), Some(411));
-    }
-}
+mod tests;
