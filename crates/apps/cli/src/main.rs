@@ -8,6 +8,7 @@ mod checksums;
 mod config;
 mod doctor;
 mod drill;
+mod ending;
 mod iperf;
 mod lab;
 mod load;

@@ -27,6 +27,7 @@ mod pair;
 mod pcap;
 mod peer_hash;
 mod port;
+pub mod regular;
 mod returns;
 mod shared;
 mod shm;

@@ -5,10 +5,10 @@
 //! never given back. Root has `/run/millstream/shared`. Other users, and root where `/run` cannot be written, have
 //! `/dev/shm/millstream-NUMBER` (the user's number, and that of its user namespace unless it is the machine's).
 
-use crate::{local, sys};
+use crate::{local, regular, sys};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Root's directory, and the one above it.
@@ -68,26 +68,20 @@ pub(crate) fn sweep(needed: bool) -> io::Result<()> {
 /// # Errors
 /// There is none, or it is something else; the text names it and says what to do.
 pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let file = options.custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
-    let file = file.map_err(|e| told(path, &e))?;
+    let file = match regular::open_unfollowed(options, path) {
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => return Err(refused(path, &e.to_string())),
+        file => file.map_err(|e| told(path, &e))?,
+    };
     let meta = file.metadata()?;
-    if !meta.is_file() {
-        return Err(refused(path, &format!("it is no file but {}", kind(meta.file_type()))));
-    }
     if ![0, sys::user()].contains(&meta.uid()) {
-        return Err(refused(path, &format!("it belongs to {}", local::user_name(meta.uid()))));
+        return Err(foreign(path, meta.uid()));
     }
     Ok(file)
 }
 
-fn kind(kind: fs::FileType) -> &'static str {
-    match kind {
-        kind if kind.is_fifo() => "a FIFO",
-        kind if kind.is_dir() => "a directory",
-        kind if kind.is_symlink() => "a link",
-        kind if kind.is_socket() => "a socket",
-        _ => "a device",
-    }
+/// Another user's.
+pub(crate) fn foreign(path: &Path, user: u32) -> io::Error {
+    refused(path, &format!("it belongs to {}", local::user_name(user)))
 }
 
 /// Adds the path to the error's text; its kind stays.
@@ -122,10 +116,10 @@ fn make(dir: &Path, mode: u32) -> io::Result<()> {
 fn check(dir: &Path, owner: u32) -> io::Result<()> {
     let meta = fs::symlink_metadata(dir).map_err(|e| told(dir, &e))?;
     if !meta.is_dir() {
-        return Err(refused(dir, &format!("it is no directory but {}", kind_or_file(meta.file_type()))));
+        return Err(refused(dir, &format!("it is no directory but {}", regular::kind(meta.file_type()))));
     }
     if meta.uid() != owner {
-        return Err(refused(dir, &format!("it belongs to {}", local::user_name(meta.uid()))));
+        return Err(foreign(dir, meta.uid()));
     }
     if meta.mode() & 0o022 != 0 {
         let dir = dir.display();
@@ -133,10 +127,6 @@ fn check(dir: &Path, owner: u32) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     Ok(())
-}
-
-fn kind_or_file(file_type: fs::FileType) -> &'static str {
-    if file_type.is_file() { "a file" } else { kind(file_type) }
 }
 
 fn temporary(user: u32) -> PathBuf {

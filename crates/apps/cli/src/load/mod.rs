@@ -113,7 +113,7 @@ pub(crate) fn run(args: Args) -> CliResult {
     let closing = if args.close { "Connection: close\r\n" } else { "" };
     let request = format!("GET {} HTTP/1.1\r\nHost: {}\r\n{closing}\r\n", url.path, url.host);
     let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone())?;
+    crate::ending::on(&[signal_hook::consts::SIGINT], &stop)?;
     let opened = args.stack.open(&settings)?;
     let _control = sock::control::serve(&opened)?;
     let cores = opened.stacks.len() as u32;

@@ -67,9 +67,8 @@ struct Signals {
 impl Signals {
     fn listen() -> std::io::Result<Signals> {
         let signals = Signals { stop: Arc::default(), reload: Arc::default() };
-        for (signal, flag) in [(SIGINT, &signals.stop), (SIGTERM, &signals.stop), (SIGHUP, &signals.reload)] {
-            signal_hook::flag::register(signal, flag.clone())?;
-        }
+        crate::ending::on(&[SIGINT, SIGTERM], &signals.stop)?;
+        signal_hook::flag::register(SIGHUP, signals.reload.clone())?;
         Ok(signals)
     }
 }

@@ -76,9 +76,7 @@ pub(crate) fn run(args: Args) -> CliResult {
         None => Content::generated(args.bytes),
     });
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    crate::ending::on(&[signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM], &stop)?;
     let opened = args.stack.open(&settings)?;
     // Listening comes before the word "serving": the program that waits for it may connect.
     let listeners = opened.stacks.iter().map(|stack| listen(stack, addr)).collect::<Result<Vec<_>, _>>()?;

@@ -11,6 +11,7 @@ mod tests;
 
 use crate::open::OpenError;
 use crate::port::*;
+use crate::regular;
 use crate::sys::{self, Bell, interest};
 use base::{Duration, Instant};
 use read::Reader;
@@ -100,12 +101,18 @@ pub fn open_pcap(config: &PcapConfig) -> Result<Pcap, OpenError> {
             what: name.to_string(),
             help: "it is neither a pcap nor a pcapng file".into(),
         },
+        io::ErrorKind::InvalidInput => OpenError::Unusable {
+            what: format!("the capture {name}: {error}"),
+            help: "it is read twice: write the capture to a file first".into(),
+        },
         _ => OpenError::os(&format!("open the capture {name}"), error),
     };
-    let mut reader = Reader::new(File::open(&config.file).map_err(failed)?).map_err(failed)?;
+    let open =
+        || regular::open(File::options().read(true), &config.file).and_then(Reader::new).map_err(failed);
+    let mut reader = open()?;
     // Its first packet says what the medium is.
     let link = reader.packet().map_err(failed)?.map_or(LinkType::Ethernet, |packet| packet.link);
-    let reader = Reader::new(File::open(&config.file).map_err(failed)?).map_err(failed)?;
+    let reader = open()?;
     let medium = match link {
         LinkType::Ethernet => Medium::Ethernet,
         LinkType::Raw => Medium::Ip,

@@ -2,6 +2,7 @@
 //! lots. A disk that is too slow costs packets in the file, which are counted, and never delays one on the
 //! wire.
 
+use crate::regular;
 use base::Instant;
 use std::fs::File;
 use std::io::{self, Write};
@@ -33,7 +34,8 @@ impl Recorder {
     /// Make the file (or empty it) and write its head: one interface called `name`, whose packets start with
     /// `link`.
     pub(super) fn create(path: &Path, link: LinkType, name: &str) -> io::Result<Recorder> {
-        let mut file = File::create(path)?;
+        let options = &mut File::options();
+        let mut file = regular::open(options.write(true).create(true).truncate(true), path)?;
         let mut head = Vec::new();
         ng::write_section(&mut head, "Millstream");
         ng::write_interface(&mut head, link, name);

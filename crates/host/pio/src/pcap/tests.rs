@@ -118,3 +118,18 @@ fn refusals_say_what_to_do() {
     let wifi = Temporary::with("wifi", &capture(LinkType::Other(105), &[(0, &[1], 1)]));
     assert!(text(&wifi.0).contains("105"));
 }
+
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let fifo = Temporary::new("fifo");
+    let name = std::ffi::CString::new(fifo.0.to_str().expect("text")).expect("no NUL");
+    // SAFETY: a string that ends in NUL.
+    sys::check(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }).expect("a FIFO");
+    let why = open_pcap(&PcapConfig::new(&fifo.0)).err().expect("refused").to_string();
+    assert!(why.contains("FIFO") && why.contains("to a file"), "{why}");
+    let good = Temporary::with("beside", &capture(LinkType::Ethernet, &[]));
+    let recording = PcapConfig { record: Some(fifo.0.clone()), ..PcapConfig::new(&good.0) };
+    let why = open_pcap(&recording).err().expect("refused").to_string();
+    assert!(why.contains("FIFO"), "{why}");
+    assert!(open_pcap(&PcapConfig::new("/dev/zero")).err().expect("refused").to_string().contains("device"));
+}
