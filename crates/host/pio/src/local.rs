@@ -3,7 +3,7 @@
 use crate::sys;
 use std::io;
 use std::mem::{offset_of, size_of};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -58,17 +58,16 @@ pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
 /// # Errors
 /// The kernel does not say.
 pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
+    peer(stream.as_raw_fd())
+}
+
+/// As [`peer_user`], for a socket of any type.
+pub(crate) fn peer(socket: RawFd) -> io::Result<u32> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: room for the credentials, and for their length.
     sys::check(unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut len,
-        )
+        libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut len)
     })?;
     Ok(peer.uid)
 }

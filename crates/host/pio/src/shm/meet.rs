@@ -2,15 +2,19 @@
 //! other connects. The listener makes the memory and hands it over; the connection stays as bell and as sign
 //! of life.
 //!
-//! The first is who holds a lock on `PATH.lock`, so a socket left behind by a process that was killed is in
-//! not in the way.
+//! The first process holds a lock on `PATH.lock`, so a socket left behind by a process that was killed is not in the way.
+//!
+//! Other users may write to the directory, as to /tmp: no user but root and this one is met, and what others put there
+//! is refused. A directory without the sticky bit, in which they could replace files, is refused, too.
 
 use super::lane;
 use crate::sys::{self, check, check_len};
+use crate::{local, regular, shared};
 use ring::shared::SharedMemory;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -116,15 +120,26 @@ fn lock_path(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// The mode of the socket and of the lock's file: a user who can open the lock's file can hold the lock.
+const PRIVATE: libc::mode_t = 0o600;
+
 /// Listen at `path`, or `None` if another process does.
 fn listen(path: &Path) -> io::Result<Option<Role>> {
     let (addr, len) = address(path)?;
+    check_directory(path)?;
     let Some(lock) = lock(&lock_path(path))? else { return Ok(None) };
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if !meta.file_type().is_socket() => {
+            return Err(refused(path, &format!("it is no socket but {}", regular::kind(meta.file_type()))));
+        }
+        Ok(meta) if !is_trusted(meta.uid()) => return Err(shared::foreign(path, meta.uid())),
+        Ok(_) => std::fs::remove_file(path)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
     let socket = sys::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)?;
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::fchmod(socket.as_raw_fd(), PRIVATE) })?;
     // SAFETY: `addr` is a socket address of `len` bytes.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), len) })?;
     // SAFETY: takes two numbers.
@@ -132,11 +147,41 @@ fn listen(path: &Path) -> io::Result<Option<Role>> {
     Ok(Some(Role::Listener { socket, _lock: lock }))
 }
 
+/// Is it root, or the user of this process?
+fn is_trusted(user: u32) -> bool {
+    [0, sys::user()].contains(&user)
+}
+
+/// Refuses a directory in which other users could replace what is there.
+fn check_directory(path: &Path) -> io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let meta = std::fs::metadata(dir)?;
+    let name = dir.display();
+    let why = if !is_trusted(meta.uid()) {
+        format!("{name}: the directory belongs to {}; choose another", local::user_name(meta.uid()))
+    } else if meta.mode() & 0o022 != 0 && meta.mode() & libc::S_ISVTX == 0 {
+        format!("{name}: other users may replace files there; take that away (`chmod go-w {name}`)")
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+fn refused(path: &Path, why: &str) -> io::Error {
+    let text = format!("{}: {why}; choose another path", path.display());
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
+}
+
 /// The lock, or `None` if another process has it.
 fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
-    use std::os::unix::fs::MetadataExt;
     loop {
-        let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        let options = &mut std::fs::OpenOptions::new();
+        // Read, too: a FIFO that is opened for both does not wait.
+        let file =
+            shared::open(options.create(true).truncate(false).read(true).write(true).mode(PRIVATE), path)?;
+        if file.metadata()?.mode() & 0o077 != 0 {
+            file.set_permissions(std::fs::Permissions::from_mode(PRIVATE))?;
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
@@ -144,12 +189,17 @@ fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
         }
         // A holder removes the file before it lets go: what we locked may be a file that nothing finds any
         // more.
-        let same = std::fs::metadata(path)
+        let same = std::fs::symlink_metadata(path)
             .is_ok_and(|there| file.metadata().is_ok_and(|ours| ours.ino() == there.ino()));
         if same {
             return Ok(Some(file.into()));
         }
     }
+}
+
+/// Returns true if the process at the other end is root's or this user's.
+fn is_friend(connection: &OwnedFd) -> io::Result<bool> {
+    local::peer(connection.as_raw_fd()).map(is_trusted)
 }
 
 fn accept(listener: &OwnedFd) -> io::Result<Option<Partner>> {
@@ -161,6 +211,9 @@ fn accept(listener: &OwnedFd) -> io::Result<Option<Partner>> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
         Err(error) => return Err(error),
     };
+    if !is_friend(&connection)? {
+        return Ok(None);
+    }
     let (region, memory) = SharedMemory::create(c"millstream-shm", MEMORY)?;
     match hand_over(connection.as_raw_fd(), memory.as_raw_fd()) {
         Ok(()) => Ok(Some(Partner { connection, region: Arc::new(region), lanes: (0, lane::LEN) })),
@@ -175,7 +228,8 @@ fn connect(path: &Path) -> io::Result<Option<OwnedFd>> {
     let (addr, len) = address(path)?;
     // SAFETY: `addr` is a socket address of `len` bytes.
     match check(unsafe { libc::connect(connection.as_raw_fd(), (&raw const addr).cast(), len) }) {
-        Ok(_) => Ok(Some(connection)),
+        Ok(_) if is_friend(&connection)? => Ok(Some(connection)),
+        Ok(_) => Err(refused(path, "another user listens there")),
         // Between its lock and its listening, or ending, or with a queue of guests already.
         Err(error)
             if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ECONNREFUSED | libc::EAGAIN)) =>

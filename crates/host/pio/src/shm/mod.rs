@@ -104,6 +104,10 @@ pub fn open_shm(config: &ShmConfig) -> Result<Vec<Shm>, OpenError> {
             what: format!("the folder of {path}"),
             help: "make it, or choose a path in one that exists".into(),
         },
+        // What another user has put there, or may.
+        io::ErrorKind::PermissionDenied if error.get_ref().is_some() => {
+            OpenError::Unusable { what: format!("the link shm:{path}"), help: error.to_string() }
+        }
         io::ErrorKind::PermissionDenied => OpenError::Privilege {
             what: format!("{path}"),
             help: "both processes must be allowed to write to the folder and the files in it".into(),

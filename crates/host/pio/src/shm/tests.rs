@@ -4,6 +4,7 @@
 use super::*;
 use crate::testnet::pattern;
 use base::Rng;
+use std::path::Path;
 
 /// A folder of our own, removed in the end.
 struct Place(PathBuf);
@@ -296,4 +297,65 @@ fn a_stream_that_fills_the_lane_never_stalls() {
     }
     assert!(a.counts.tx_full > 10, "the test meant to fill the lane");
     sink.join().unwrap();
+}
+
+/// Why no end can be opened.
+fn refusal(place: &Place) -> String {
+    open_shm(&ShmConfig::new(place.0.join("cable"))).err().expect("it is refused").to_string()
+}
+
+#[test]
+fn what_other_users_put_in_the_way_is_refused_at_once() {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+    };
+    let place = Place::new("strangers");
+    let (cable, lock) = (place.0.join("cable"), place.0.join("cable.lock"));
+    let fifo = std::ffi::CString::new(lock.to_str().expect("text")).expect("no NUL");
+    // SAFETY: a string that ends in NUL.
+    sys::check(unsafe { libc::mkfifo(fifo.as_ptr(), 0o666) }).expect("a FIFO");
+    let why = refusal(&place);
+    assert!(why.contains("cable.lock") && why.contains("FIFO"), "{why}");
+    std::fs::remove_file(&lock).expect("it is there");
+    std::os::unix::fs::symlink("/dev/null", &lock).expect("a link");
+    let why = refusal(&place);
+    assert!(why.contains("cable.lock") && why.contains("link"), "{why}");
+    std::fs::remove_file(&lock).expect("it is there");
+    // A file at the socket's place is no leftover of ours.
+    std::fs::write(&cable, "precious").expect("a file");
+    assert!(refusal(&place).contains("no socket but a file"), "{}", refusal(&place));
+    assert_eq!(std::fs::read(&cable).expect("it is still there"), b"precious");
+    std::fs::remove_file(&cable).expect("it is there");
+    // Where others can replace files, nothing holds.
+    mode(&place.0, 0o777);
+    assert!(refusal(&place).contains("chmod go-w"), "{}", refusal(&place));
+    mode(&place.0, 0o1777);
+    // A file of an earlier version, which others could lock.
+    std::fs::write(&lock, "").expect("a file");
+    mode(&lock, 0o644);
+    let a = place.open();
+    for path in [&cable, &lock] {
+        assert_eq!(
+            std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777,
+            0o600,
+            "{path:?}"
+        );
+    }
+    drop(a);
+    if sys::user() != 0 {
+        return eprintln!("skipped: only root can give files away");
+    }
+    for path in [&lock, &cable] {
+        let _ = std::fs::remove_file(path);
+        let _socket = std::os::unix::net::UnixListener::bind(path).expect("a socket");
+        if path == &lock {
+            std::fs::remove_file(path).expect("it is there");
+            std::fs::write(path, "").expect("a file");
+        }
+        std::os::unix::fs::lchown(path, Some(65_534), None).expect("root may");
+        let why = refusal(&place);
+        assert!(why.contains("belongs to") && why.contains(path.to_str().expect("text")), "{why}");
+        std::fs::remove_file(path).expect("it is there");
+    }
 }
