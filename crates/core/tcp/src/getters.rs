@@ -106,11 +106,6 @@ impl Connection {
         self.tx.len().saturating_sub(self.flight())
     }
 
-    /// The application has closed it.
-    pub fn is_orphan(&self) -> bool {
-        self.bits.has(Bits::ORPHAN)
-    }
-
     /// The pending error, taken (SO_ERROR).
     pub fn take_error(&mut self) -> Option<Error> {
         self.error.take()

@@ -83,12 +83,6 @@ impl Sum {
         Sum(self.fold().swap_bytes() as u32)
     }
 
-    /// This sum without the bytes that `other` sums.
-    #[must_use]
-    pub const fn minus(self, other: Sum) -> Sum {
-        self.plus(Sum(!other.fold() as u32))
-    }
-
     /// Sixteen bits, not complemented: what goes into the field for a checksum that hardware completes.
     pub const fn fold(self) -> u16 {
         // The upper half of this sum is that of both halves, with the carry of the lower half's.
@@ -222,12 +216,6 @@ pub const fn is_partial(field: u16, pseudo: Sum) -> bool {
 /// The checksum after one 16-bit word under it changed (RFC 1624, equation 3).
 pub const fn update16(check: u16, old: u16, new: u16) -> u16 {
     Sum(!check as u32 + !old as u32 + new as u32).checksum()
-}
-
-/// The checksum after one 32-bit field at an even offset changed (RFC 1624, equation 3).
-pub const fn update32(check: u16, old: u32, new: u32) -> u16 {
-    let half = update16(check, (old >> 16) as u16, (new >> 16) as u16);
-    update16(half, old as u16, new as u16)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::port::*;
 use base::{Addr, Duration, FlowKey, Instant};
-use ring::{Crew, Frame};
+use ring::Frame;
 use std::io::IoSlice;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -63,16 +63,6 @@ pub trait Layer: Send {
     /// [`PacketIo::tx_gather_all`] as seen from above.
     fn send_all_gathered(&mut self, all: &[Gather<'_>]) {
         let _ = all;
-    }
-
-    /// [`PacketIo::crew`] as seen from above.
-    fn crew_above(&mut self) -> Option<&mut Crew> {
-        self.below_mut().crew()
-    }
-
-    /// [`PacketIo::crew_to_read`] as seen from above.
-    fn crew_to_read_above(&mut self) -> Option<&mut Crew> {
-        self.below_mut().crew_to_read()
     }
 
     /// [`PacketIo::wait`] as seen from above.
@@ -167,14 +157,6 @@ impl<L: Layer> PacketIo for L {
 
     fn tx_gather_all(&mut self, all: &[Gather<'_>]) {
         self.send_all_gathered(all);
-    }
-
-    fn crew(&mut self) -> Option<&mut Crew> {
-        self.crew_above()
-    }
-
-    fn crew_to_read(&mut self) -> Option<&mut Crew> {
-        self.crew_to_read_above()
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {

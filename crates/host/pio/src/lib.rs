@@ -8,7 +8,6 @@ mod doze;
 #[cfg(feature = "dpdk")]
 mod dpdk;
 mod extensions;
-mod fault;
 pub mod fuzz;
 mod group;
 mod inspect;
@@ -49,7 +48,6 @@ pub use card::{Card, CardConfig, RECEIVERS_MAX};
 pub use doze::{Doze, sleep_on};
 #[cfg(feature = "dpdk")]
 pub use dpdk::{Dpdk, DpdkConfig, open_dpdk};
-pub use fault::{Fault, FaultConfig, FaultCounts, Faults};
 pub use inspect::{Inspection, capabilities, inspect, lockable_memory, missing_capabilities};
 pub use interfaces::{addresses_of, has_interface};
 pub use lanes::{Fit, LANES_MAX, Lanes};

@@ -1,7 +1,7 @@
 //! The trait every port implements, and what travels through it.
 
 use base::{Addr, Duration, FlowKey, Instant};
-use ring::{Crew, Frame};
+use ring::Frame;
 use std::io::IoSlice;
 use std::os::fd::RawFd;
 
@@ -290,17 +290,6 @@ pub trait PacketIo: Send {
     /// needed any more when this returns.
     fn tx_gather_all(&mut self, all: &[Gather<'_>]) {
         let _ = all;
-    }
-
-    /// Helpers that may work along where the port's owner has much to do at once ([`Crew::each`]); `None` where it has
-    /// none.
-    fn crew(&mut self) -> Option<&mut Crew> {
-        None
-    }
-
-    /// Returns the worker pool for copying received data, if it is worth it now.
-    fn crew_to_read(&mut self) -> Option<&mut Crew> {
-        self.crew()
     }
 
     /// Block until packets arrive, `timeout` passes (`None`: for ever) or the waker rings.

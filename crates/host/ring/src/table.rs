@@ -132,26 +132,6 @@ impl<T, const PAGE: usize> Table<T, PAGE> {
         &mut page[index % PAGE]
     }
 
-    /// All items of the page in which a number lies.
-    ///
-    /// # Panics
-    /// If the table has no such page.
-    #[inline(always)]
-    pub fn page_of(&self, index: usize) -> &[T; PAGE] {
-        // SAFETY: as in `get`.
-        unsafe { self.pages[index / PAGE].as_ref() }
-    }
-
-    /// Returns the page of an entry, mutably.
-    ///
-    /// # Panics
-    /// If the table has no such page.
-    #[inline(always)]
-    pub fn page_of_mut(&mut self, index: usize) -> &mut [T; PAGE] {
-        // SAFETY: as in `get_mut`.
-        unsafe { self.pages[index / PAGE].as_mut() }
-    }
-
     /// Every item, in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         // SAFETY: as in `get`.
@@ -205,7 +185,7 @@ mod tests {
         }
         assert!(table.iter().enumerate().all(|(i, item)| item[0] == i as u64 + 1));
         table.iter_mut().for_each(|item| item[0] = 7);
-        assert!(table.page_of(pages * 64 - 1).iter().all(|item| item[0] == 7));
+        assert!(table.iter().all(|item| item[0] == 7));
         assert_eq!(table.footprint(), table.len() * 1024);
     }
 

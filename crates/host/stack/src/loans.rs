@@ -13,7 +13,6 @@ use base::Instant;
 use core::ops::Range;
 use offload::{Train, Trains};
 use pio::{BATCH_MAX, PacketIo, RxBatch, RxPacket};
-use ring::Crew;
 
 use crate::conns::{ConnId, Marks};
 use crate::core::Core;
@@ -21,8 +20,6 @@ use crate::core::Core;
 /// Frames kept at most: a turn's worth, unless a turn was made longer. The smallest pool of a port has twice as many
 /// beside those that are held.
 pub(crate) const FRAMES_MAX: usize = crate::rx::BATCHES as usize * BATCH_MAX;
-/// Bytes of a read, and of what it finds in a batch, from which on copying them is worth sharing.
-const SHARE_FROM: usize = 16 << 10;
 /// Bytes of payload from which on a packet that the link has merged is worth borrowing.
 pub(crate) const LONG: usize = 4 << 10;
 /// Turns without borrowed runs at most, after some that nothing read in time.
@@ -239,49 +236,6 @@ impl Loans {
         copied
     }
 
-    /// Reads with a worker pool, for which the place of each piece is decided before any is copied. A job for each
-    /// batch: each lane has that part of one in its cache which it verified.
-    fn read_along(&mut self, index: u32, into: &mut [u8], crew: &mut Crew) -> usize {
-        let mut copied = 0;
-        while copied < into.len()
-            && let Some(at) = self.next(index)
-        {
-            copied += self.read_batch(index, at, &mut into[copied..], crew);
-        }
-        copied
-    }
-
-    /// Reads the connection's unread data of the batch in which the run at place `at` lies.
-    fn read_batch(&mut self, index: u32, at: usize, into: &mut [u8], crew: &mut Crew) -> usize {
-        let mut all: [(&[u8], &mut [u8]); BATCH_MAX] = core::array::from_fn(|_| (&[][..], &mut [][..]));
-        let (mut count, room, mut rest) = (0, into.len(), into);
-        let batch = self.runs[at].batch;
-        let runs = self.runs[at..].iter_mut().take_while(|run| run.batch == batch);
-        for run in runs.filter(|run| run.index == index && !run.is_read()) {
-            let mut taken = 0;
-            for (piece, place) in run.unread(&self.places, &self.batches, &[]).zip(&mut all[count..]) {
-                let n = piece.len().min(rest.len());
-                let (now, later) = rest.split_at_mut(n);
-                *place = (&piece[..n], now);
-                (count, rest, taken) = (count + usize::from(n > 0), later, taken + n);
-            }
-            run.done += taken as u32;
-        }
-        let copied = room - rest.len();
-        let all = &mut all[..count];
-        let work = |_: usize, part: &mut [(&[u8], &mut [u8])]| {
-            for (from, into) in part {
-                into.copy_from_slice(from);
-            }
-        };
-        let run = if copied < SHARE_FROM { count.max(1) } else { crew.run(count) };
-        if crew.each(all, run, &work).is_err() {
-            // What a helper left half done. The port says that it is gone when it is asked next.
-            work(0, all);
-        }
-        copied
-    }
-
     /// The connection does not want its next bytes, that many.
     fn skip(&mut self, index: u32, octets: u32) {
         let mut left = octets;
@@ -361,20 +315,12 @@ impl Core {
         id: ConnId,
         into: &mut [u8],
     ) -> Result<usize, tcp::ReadError> {
-        let Core { conns, loans, port, shared, stats, .. } = self;
+        let Core { conns, loans, shared, .. } = self;
         let Some((_, tcp)) = conns.get_mut(id.0) else { return Err(tcp::ReadError::NotConnected) };
         if into.is_empty() || !tcp.is_lent() {
             return tcp.read(&mut shared.cx(now), into);
         }
-        let crew = if into.len() >= SHARE_FROM { port.io.crew_to_read() } else { None };
-        let copied = match crew {
-            Some(crew) => {
-                let copied = loans.read_along(id.0, into, crew);
-                stats.octets_shared += copied as u64;
-                copied
-            }
-            None => loans.read(id.0, into),
-        };
+        let copied = loans.read(id.0, into);
         tcp.consume(&mut shared.cx(now), copied);
         self.touch_open(id.0);
         if self.loans.is_read() {

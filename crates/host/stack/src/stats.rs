@@ -27,7 +27,6 @@ base::counters! {
         time_wait_reused: "TIME-WAIT entries replaced by a new connection (RFC 6191).",
         octets_lent: "Bytes that connections were lent where they came, to be copied by the application's read alone.",
         octets_settled: "Bytes of those that were copied before, because they were not read in the same turn.",
-        octets_shared: "Bytes lent that were copied by long reads where the port has helpers to share that.",
         accept_queue_full: "SYNs and ACKs ignored because no call accepts them.",
         deferred: "ACKs ignored because the listener wants data first (TCP_DEFER_ACCEPT).",
         archive_hits: "Connections begun from the archive of beginnings.",

@@ -5,7 +5,7 @@ mod common;
 
 use base::{Duration, Endpoint, Instant, Rng};
 use common::*;
-use pio::{Lanes, PacketIo, PairConfig, pair};
+use pio::{PairConfig, pair};
 use stack::{ConnId, Core, CoreConfig, Offload};
 use tcp::{ReadError, Shutdown, State, WriteError};
 
@@ -19,26 +19,16 @@ fn count(core: &Core, name: &str) -> u64 {
 }
 
 fn world(offload: Offload, flows: u32) -> (World, Vec<ConnId>, Vec<ConnId>) {
-    world_with(&PairConfig::default(), offload, flows, 0)
+    world_with(&PairConfig::default(), offload, flows)
 }
 
-/// Makes a world where the server's port has so many lanes.
-fn world_with(
-    link: &PairConfig,
-    offload: Offload,
-    flows: u32,
-    lanes: u16,
-) -> (World, Vec<ConnId>, Vec<ConnId>) {
+fn world_with(link: &PairConfig, offload: Offload, flows: u32) -> (World, Vec<ConnId>, Vec<ConnId>) {
     // The smallest pool a port has.
     let link = PairConfig { frames: 512, depth: 256, ..link.clone() };
     let (a, b) = pair(&link).unwrap();
-    let port: Box<dyn PacketIo> = match lanes {
-        0 => Box::new(b),
-        _ => Lanes::over(Box::new(b), lanes, "lane", || Instant::from_secs(1), |_| {}).unwrap(),
-    };
     let server = CoreConfig { offload, ..config(2, SERVER, SERVER_V6) };
     let client = Core::new(config(1, CLIENT, CLIENT_V6), Box::new(a));
-    let mut world = World::of(client, Core::new(server, port));
+    let mut world = World::of(client, Core::new(server, Box::new(b)));
     let listener = world.listen(HTTP, 64);
     let (mut clients, mut servers) = (Vec::new(), Vec::new());
     for owner in 0..flows {
@@ -95,10 +85,10 @@ fn look(rng: &mut Rng, core: &mut Core, now: Instant, id: ConnId, got: &mut Vec<
 }
 
 /// Several flows at once, whose readers look in every way, at any time.
-fn model(link: &PairConfig, offload: Offload, lanes: u16, seed: u64) -> [u64; 3] {
+fn model(link: &PairConfig, offload: Offload, seed: u64) -> u64 {
     const FLOWS: u32 = 3;
     let mut rng = Rng::new(seed);
-    let (mut world, clients, servers) = world_with(link, offload, FLOWS, lanes);
+    let (mut world, clients, servers) = world_with(link, offload, FLOWS);
     let mut data = vec![vec![0; 400_000]; FLOWS as usize];
     data.iter_mut().for_each(|octets| rng.fill(octets));
     let (mut sent, mut got) = (vec![0; data.len()], vec![Vec::new(); data.len()]);
@@ -126,15 +116,13 @@ fn model(link: &PairConfig, offload: Offload, lanes: u16, seed: u64) -> [u64; 3]
     world.pass(Duration::from_secs(2));
     assert_eq!(count(&world.server, "chunks_used"), 0, "nothing is set aside any more");
     assert_eq!(count(&world.client, "no_frame"), 0);
-    let verified = world.server.io().stats().iter().find(|(name, _)| *name == "lanes_rx_verified").copied();
-    let of = |name| count(&world.server, name);
-    [of("octets_lent"), of("octets_shared"), verified.map_or(0, |(_, count)| count)]
+    count(&world.server, "octets_lent")
 }
 
 #[test]
 fn every_way_of_reading_gives_the_same() {
     for offload in MODES {
-        let lent: u64 = (0..8).map(|seed| model(&PairConfig::default(), offload, 0, seed)[0]).sum();
+        let lent: u64 = (0..8).map(|seed| model(&PairConfig::default(), offload, seed)).sum();
         assert!(lent > 1_000_000, "{offload:?}: {lent}");
     }
 }
@@ -142,60 +130,9 @@ fn every_way_of_reading_gives_the_same() {
 #[test]
 fn what_the_link_has_merged_is_lent_too() {
     for offload in MODES.into_iter().chain([Offload::Off]) {
-        let lent: u64 = (0..8).map(|seed| model(&PairConfig::offloads(), offload, 0, seed)[0]).sum();
+        let lent: u64 = (0..8).map(|seed| model(&PairConfig::offloads(), offload, seed)).sum();
         assert!(lent > 1_000_000, "{offload:?}: {lent}");
     }
-}
-
-/// The data read does not depend on which thread verifies or copies.
-#[test]
-fn every_way_of_reading_gives_the_same_whoever_helps() {
-    for (offload, lanes) in MODES.into_iter().zip([2, 3, 4, 2]) {
-        let mut all = [0; 3];
-        for seed in 0..16 {
-            std::iter::zip(&mut all, model(&PairConfig::default(), offload, lanes, seed))
-                .for_each(|(sum, one)| *sum += one);
-        }
-        let [lent, shared, verified] = all;
-        assert!(shared > 50_000 && shared <= lent, "{offload:?}: {shared} of {lent}");
-        assert!(verified > 1_000, "{offload:?}: {verified}");
-    }
-}
-
-/// A helper panicked meanwhile: what it was to copy is there nevertheless.
-#[test]
-fn helpers_that_are_gone_are_not_missed() {
-    let (mut world, clients, servers) = world_with(&PairConfig::default(), Offload::Inline, 1, 2);
-    let mut data = vec![0; 60 * 1448];
-    Rng::new(1).fill(&mut data);
-    let (mut sent, mut got) = (0, Vec::new());
-    while got.len() < data.len() {
-        if let Ok(count) = world.client.write(world.now, clients[0], &data[sent..]) {
-            sent += count;
-        }
-        world.client.turn(world.now).unwrap();
-        if world.server.turn(world.now).is_err() {
-            break;
-        }
-        let lent = world.server.connection(servers[0]).readable() > 32 << 10;
-        let owner = std::thread::current().id();
-        let panic =
-            |_: usize, _: &mut [u8]| assert!(std::thread::current().id() == owner, "part of the test");
-        while lent && world.server.io().crew().unwrap().each(&mut [0; 64], 1, &panic).is_ok() {
-            std::thread::yield_now();
-        }
-        let mut buf = vec![0; 200_000];
-        if let Ok(count) = world.server.read(world.now, servers[0], &mut buf) {
-            got.extend_from_slice(&buf[..count]);
-        }
-        world.server.flush(world.now).unwrap();
-        world.now += Duration::from_micros(50);
-    }
-    assert!(
-        got.len() > 32 << 10 && data.starts_with(&got),
-        "what was received before is read, byte for byte"
-    );
-    assert!(count(&world.server, "octets_shared") > 32 << 10);
 }
 
 #[test]

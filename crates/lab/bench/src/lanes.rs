@@ -1,11 +1,8 @@
 //! One flow from a stack whose link neither cuts nor sums, with any number of cores that share what is done for each
 //! segment: how much more k of them send than one. The peer is infinitely fast, as in MulWinTCP's paper, and takes
-//! nothing of this machine: it is the port itself. The same the other way round: a peer that sends all that the window
-//! takes.
+//! nothing of this machine: it is the port itself.
 
 mod ideal;
-mod receive;
-mod spring;
 
 use self::ideal::Ideal;
 use crate::ends::{self, SINK, SOURCE};
@@ -224,9 +221,6 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
             "paper": locks_leave(Locks::Lan, f64::from(lanes)).map(|left| f64::from(lanes) * left),
         }));
     }
-    // At least one helper, also where it has no core of its own.
-    let most = cores.clamp(2, MOST);
-    rows.extend(receive::rows(plan, &(0..=most).collect::<Vec<_>>()));
     Ok(json!({ "cores": cores, "rounds": plan.rounds, "seconds": plan.seconds, "rows": rows }))
 }
 

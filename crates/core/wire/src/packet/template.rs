@@ -101,12 +101,6 @@ impl Template {
         self.tcp - self.ip == 20
     }
 
-    /// Do its segments carry timestamps?
-    #[inline]
-    pub fn has_stamps(&self) -> bool {
-        self.stamps != 0
-    }
-
     /// Writes the headers to the front of `into`, with the whole checksum or what a port completes.
     ///
     /// # Panics
@@ -265,7 +259,6 @@ mod tests {
             let full = rng.chance(0.5);
             let len = two.len() + next.len();
             assert_eq!((template.len(), template.below()), (len, two.len()));
-            assert_eq!(template.has_stamps(), next.options.timestamps.is_some());
             let (mut made, mut written) = (vec![0xaa; len], vec![0x55; len]);
             template.fill(&filling, full, &mut made);
             let checksum = if full { Checksum::Full } else { Checksum::Offloaded };

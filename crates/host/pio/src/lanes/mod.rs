@@ -12,16 +12,12 @@
 //! wire, and every byte of it, is the same for any number of lanes, no retransmission meets a segment that is still
 //! being made, and payload need not be kept. A helper that is late takes less; one that panics ends the
 //! port.
-//!
-//! Where there are helpers they verify what arrives, too ([`Crewed`]), on any port.
 
-mod crewed;
 mod cut;
 #[cfg(test)]
 mod tests;
 mod worth;
 
-use self::crewed::Crewed;
 use self::cut::Reader;
 use self::worth::{Sharing, Worth};
 use crate::layer::Layer;
@@ -48,8 +44,8 @@ pub struct Lanes {
     below: Box<dyn PacketIo>,
     /// The port's, with segmentation.
     caps: Caps,
-    /// Number of workers: the owner and the helpers of the port below.
-    lanes: usize,
+    /// The owner's helpers.
+    crew: Option<Crew>,
     clock: Box<dyn Fn() -> Instant + Send>,
     supers: FramePool,
     /// Frames of the segments in the making.
@@ -104,9 +100,8 @@ struct Counts {
 
 impl Lanes {
     /// Puts that many lanes on a port: the caller's own and, on threads called `name` and a number, helpers that begin
-    /// by calling `begin` with theirs, from 0. `clock` is the one that the stack above lives by. On a port that cuts
-    /// and sums by itself they share what arrives only, and without helpers it is given back as it is. Whatever
-    /// there is enough of is shared.
+    /// by calling `begin` with theirs, from 0. `clock` is the one that the stack above lives by. A port that cuts and
+    /// sums by itself is given back as it is. Whatever there is enough of is shared.
     ///
     /// # Errors
     /// No memory or no thread is to be had.
@@ -117,14 +112,13 @@ impl Lanes {
         clock: impl Fn() -> Instant + Send + Clone + 'static,
         begin: impl Fn(usize) + Send + Clone + 'static,
     ) -> io::Result<Box<dyn PacketIo>> {
-        let sharing = || Sharing::Always;
-        Ok(match Lanes::with(below, lanes, name, clock, begin, sharing)? {
+        Ok(match Lanes::with(below, lanes, name, clock, begin, Sharing::Always)? {
             Fit::Cuts(lanes) => lanes,
             Fit::Passes(port) => port,
         })
     }
 
-    /// Adds the layer where it is worth it, which `clock` has to tell, for what is sent and what is received; by
+    /// Adds the layer where it is worth it, which `clock` has to tell; by
     /// its own type where it is needed, so that a layer above calls it directly.
     ///
     /// # Errors
@@ -136,8 +130,7 @@ impl Lanes {
         clock: impl Fn() -> Instant + Send + Clone + 'static,
         begin: impl Fn(usize) + Send + Clone + 'static,
     ) -> io::Result<Fit> {
-        let own = clock.clone();
-        let sharing = move || Sharing::WhereWorth(Box::new(Worth::new()), Box::new(own.clone()));
+        let sharing = Sharing::WhereWorth(Box::new(Worth::new()), Box::new(clock.clone()));
         Lanes::with(below, lanes, name, clock, begin, sharing)
     }
 
@@ -147,27 +140,25 @@ impl Lanes {
         name: &str,
         clock: impl Fn() -> Instant + Send + 'static,
         begin: impl Fn(usize) + Send + Clone + 'static,
-        sharing: impl Fn() -> Sharing,
+        sharing: Sharing,
     ) -> io::Result<Fit> {
-        let helpers = usize::from(lanes.clamp(1, LANES_MAX)) - 1;
-        let below = match helpers {
-            0 => below,
-            _ => Box::new(Crewed::on(below, Crew::start(helpers, name, begin)?, sharing())),
-        };
         let caps = below.caps();
         if caps.tx_checksum && caps.tso_max > 0 {
             return Ok(Fit::Passes(below));
         }
-        Ok(Fit::Cuts(Box::new(Lanes::on(below, clock, sharing())?)))
+        let helpers = usize::from(lanes.clamp(1, LANES_MAX)) - 1;
+        let crew = (helpers > 0).then(|| Crew::start(helpers, name, begin)).transpose()?;
+        Ok(Fit::Cuts(Box::new(Lanes::on(below, crew, clock, sharing)?)))
     }
 
-    /// Has what the port's owner and its helpers, if it has any, send over a port cut.
+    /// Has what is sent over a port cut by its owner and these helpers.
     fn on(
-        mut below: Box<dyn PacketIo>,
+        below: Box<dyn PacketIo>,
+        crew: Option<Crew>,
         clock: impl Fn() -> Instant + Send + 'static,
         sharing: Sharing,
     ) -> io::Result<Lanes> {
-        let lanes = below.crew().map_or(1, |crew| crew.lanes());
+        let lanes = crew.as_ref().map_or(1, Crew::lanes);
         let caps = below.caps();
         let tso_max = (SLOT - caps.headroom.min(SLOT / 2) - ethernet::HEADER_LEN).min(65_535);
         let caps = Caps { tso_max, ..caps.clone() };
@@ -185,7 +176,7 @@ impl Lanes {
             clear: true,
             sharing,
             counts: Counts::default(),
-            lanes,
+            crew,
             below,
         })
     }
@@ -207,8 +198,8 @@ impl Lanes {
 
     /// Puts the frames that were taken where those lanes begin that wrote to them last.
     fn arrange(&mut self, run: usize) {
-        let Lanes { below, frames, homes, stashes, .. } = self;
-        let Some(crew) = below.crew() else { return };
+        let Lanes { crew, frames, homes, stashes, .. } = self;
+        let Some(crew) = crew else { return };
         let count = frames.len();
         for frame in frames.drain(..) {
             let index = frame.index() as usize;
@@ -229,10 +220,10 @@ impl Lanes {
 
     /// Makes segments in the frames that were taken, of which there are as many.
     fn cut(&mut self, cuts: &[Option<Cut<'_>>]) -> Result<(), Lost> {
-        let (count, lanes) = (self.frames.len(), self.lanes);
+        let count = self.frames.len();
         debug_assert_eq!(count, cuts.iter().flatten().map(|cut| cut.count).sum::<usize>());
-        let run = self.below.crew().map_or(count, |crew| crew.run(count));
-        let sharable = lanes > 1 && count > run;
+        let run = self.crew.as_ref().map_or(count, |crew| crew.run(count));
+        let sharable = count > run;
         if sharable {
             self.sharing.on_job(count);
         }
@@ -249,7 +240,7 @@ impl Lanes {
         }
         let summing = if self.below.caps().tx_checksum { Summing::Later } else { Summing::Here };
         let work = |first: usize, frames: &mut [Frame]| make(cuts, first, frames, summing);
-        match self.below.crew() {
+        match &mut self.crew {
             Some(crew) if shared => crew.each(&mut self.frames, run, &work)?,
             _ => work(0, &mut self.frames),
         }
@@ -538,7 +529,7 @@ impl Layer for Lanes {
     }
 
     fn gather_at_once(&self) -> usize {
-        let alone = self.lanes == 1 || !self.clear || self.sharing.from() == usize::MAX;
+        let alone = self.crew.is_none() || !self.clear || self.sharing.from() == usize::MAX;
         if alone { 0 } else { (self.supers.available() as usize).min(GATHER_MAX) }
     }
 
@@ -562,7 +553,7 @@ impl Layer for Lanes {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let (counts, (trials, sharing)) = (&self.counts, self.sharing.told());
         vec![
-            ("lanes", self.lanes as u64),
+            ("lanes", self.stashes.len() as u64),
             ("lanes_supers", counts.supers),
             ("lanes_segments", counts.segments),
             ("lanes_shared", counts.shared),

@@ -281,11 +281,10 @@ fn nonsense_is_counted_and_its_frame_comes_back() {
 fn what_lanes_lost_ends_the_port_and_nothing_is_sent() {
     let (near, mut far) = pair(&PairConfig::default()).unwrap();
     let crew = Crew::start(1, "lane", |_| {}).unwrap();
-    let crewed = Crewed::on(Box::new(near), crew, Sharing::Always);
-    let mut port = Lanes::on(Box::new(crewed), clock, Sharing::Always).unwrap();
+    let mut port = Lanes::on(Box::new(near), Some(crew), clock, Sharing::Always).unwrap();
     let owner = std::thread::current().id();
     // Nothing that is sent makes a lane panic; work of another kind does.
-    while port.crew().unwrap().each(&mut [0; 64], 1, &|_, _: &mut [u8]| panic_unless(owner)).is_ok() {}
+    while port.crew.as_mut().unwrap().each(&mut [0; 64], 1, &|_, _: &mut [u8]| panic_unless(owner)).is_ok() {}
     let (mut batch, mut rng) = (TxBatch::new(), Rng::new(1));
     assert!(offer(&mut port, &mut batch, &mut rng, 1, &[7; 40_000], true), "in a frame, for it was refused");
     assert_eq!(batch.len(), 1);
@@ -313,7 +312,6 @@ fn panic_unless(owner: std::thread::ThreadId) {
 #[cfg_attr(miri, ignore = "it is long, and what is unsafe in it others test")]
 fn whether_it_is_shared_changes_nothing() {
     let (near, mut far) = pair(&PairConfig { frames: 256, depth: 100, ..PairConfig::default() }).unwrap();
-    let crewed = Crewed::on(Box::new(near), Crew::start(2, "lane", |_| {}).unwrap(), Sharing::Always);
     // Time goes by as it likes, so any level may seem the best.
     let time = std::sync::Mutex::new((Instant::from_secs(1), Rng::new(8)));
     let restless = move || {
@@ -323,7 +321,8 @@ fn whether_it_is_shared_changes_nothing() {
         *at
     };
     let sharing = Sharing::WhereWorth(Box::new(Worth::new()), Box::new(restless));
-    let mut port = Lanes::on(Box::new(crewed), clock, sharing).unwrap();
+    let crew = Crew::start(2, "lane", |_| {}).unwrap();
+    let mut port = Lanes::on(Box::new(near), Some(crew), clock, sharing).unwrap();
     let (mut batch, mut rng, mut seq) = (TxBatch::new(), Rng::new(1), 0);
     for _ in 0..3_000 {
         let mut payload = vec![0; MSS * (1 + rng.below(40) as usize)];
