@@ -1,22 +1,30 @@
 //! Report on the end of a launch. `millstream run` becomes the program that it launches, so another process waits
 //! for that one's end and tells: the processes of the launch have written lines to a file, which this one sums up
-//! and removes.
+//! and removes. It holds a lock on the file until it has told. A program that ends in order says so in the file and
+//! waits for the lock, so that the report is there before whoever started the launch goes on.
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 /// Names the file to the library, and to the process that tells; what that is to be, as WORD:PID:FORM.
 const FILE: &str = "MILLSTREAM_REPORT";
 const TELLER: &str = "MILLSTREAM_TELLER";
+
+/// How long other processes of a launch have for their end once its first one has ended.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How the end is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,26 +100,66 @@ pub(crate) fn run(word: &str, path: &Path) -> ExitCode {
     let (first, pid, form) = (words.next(), words.next(), words.next().unwrap_or("text"));
     let Some(pid) = pid.and_then(|pid| pid.parse().ok()) else { return ExitCode::FAILURE };
     if first == Some("first") {
-        let next = teller(&format!("then:{pid}:{form}"), path).and_then(|mut command| command.spawn());
+        let next = teller(&format!("then:{pid}:{form}"), path).and_then(|mut command| {
+            // The lock is there before the program begins, and goes with the process that tells.
+            let file = File::open(path)?;
+            flock(&file, FlockOperation::LockExclusive)?;
+            command.stdin(file).spawn()
+        });
         return if next.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    wait_for(pid);
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let told =
+        wait_for(pid, path).unwrap_or_else(|_| Told::of(&std::fs::read_to_string(path).unwrap_or_default()));
     // Another one may have swept it away.
     let _ = std::fs::remove_file(path);
-    let told = Told::of(&text);
     let text = if form == "json" { format!("{}\n", told.json()) } else { told.text() };
     // With the reader gone nothing is told.
     let _ = io::stderr().write_all(text.as_bytes());
     ExitCode::SUCCESS
 }
 
-/// Waits until the process has ended.
-fn wait_for(pid: i32) {
-    let Some(pid) = Pid::from_raw(pid) else { return };
-    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
-    let mut row = [PollFd::new(&process, PollFlags::IN)];
-    while matches!(poll(&mut row, None), Err(rustix::io::Errno::INTR)) {}
+/// Waits until the first process has ended or says that it is about to, and for those that have a stack beside it.
+fn wait_for(pid: i32, path: &Path) -> io::Result<Told> {
+    let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    inotify::add_watch(&changes, path, WatchFlags::MODIFY)?;
+    let first = process(pid as u32);
+    let mut since: Option<Instant> = None;
+    loop {
+        let mut told = Told::of(&std::fs::read_to_string(path)?);
+        let left = if told.is_over || first.as_ref().is_none_or(has_ended) {
+            let since = *since.get_or_insert_with(Instant::now);
+            let others = told.untold().filter(|other| *other != pid as u32);
+            told.running = others.filter(|other| process(*other).is_some_and(|it| !has_ended(&it))).collect();
+            let left = PATIENCE.saturating_sub(since.elapsed());
+            if told.running.is_empty() || left.is_zero() {
+                return Ok(told);
+            }
+            Some(left)
+        } else {
+            None
+        };
+        let others: Vec<_> = told.running.iter().filter_map(|other| process(*other)).collect();
+        let waited = if left.is_some() { &others[..] } else { first.as_slice() };
+        let mut rows = vec![PollFd::new(&changes, PollFlags::IN)];
+        rows.extend(waited.iter().map(|process| PollFd::new(process, PollFlags::IN)));
+        let left = left.map(|left| Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() });
+        match poll(&mut rows, left.as_ref()) {
+            Err(e) if e != rustix::io::Errno::INTR => return Err(e.into()),
+            _ => {}
+        }
+        // What has changed is read anew.
+        while rustix::io::read(&changes, &mut [0; 4096]).is_ok_and(|n| n > 0) {}
+    }
+}
+
+/// A process that has not been waited for by its parent.
+fn process(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()
+}
+
+fn has_ended(process: &OwnedFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    !matches!(poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)), Ok(0))
 }
 
 /// The lines of a launch, summed up.
@@ -126,6 +174,10 @@ struct Told {
     bytes_out: u64,
     kernels: u64,
     fallbacks: BTreeMap<(String, String), u64>,
+    /// The first process is about to end.
+    is_over: bool,
+    /// Processes that have not said what they did, because they are still there.
+    running: BTreeSet<u32>,
 }
 
 impl Told {
@@ -143,6 +195,7 @@ impl Told {
                 "open" => drop(told.processes.insert(pid)),
                 "listen" => drop(told.listeners.insert(text(2))),
                 "kernel" => *told.fallbacks.entry((text(2), text(3))).or_default() += 1,
+                "over" => told.is_over = true,
                 "end" => {
                     told.ended.insert(pid);
                     told.accepted += number(2);
@@ -158,8 +211,8 @@ impl Told {
     }
 
     /// Processes that have not said what they did: killed, or still there.
-    fn untold(&self) -> usize {
-        self.processes.difference(&self.ended).count()
+    fn untold(&self) -> impl Iterator<Item = u32> {
+        self.processes.difference(&self.ended).copied()
     }
 
     fn json(&self) -> Value {
@@ -167,7 +220,7 @@ impl Told {
         json!({
             "processes": self.processes.len(), "listeners": self.listeners, "accepted": self.accepted,
             "connected": self.connected, "bytes_in": self.bytes_in, "bytes_out": self.bytes_out,
-            "kernel_connections": self.kernels, "untold": self.untold(),
+            "kernel_connections": self.kernels, "untold": self.untold().count(), "running": self.running.len(),
             "fallbacks": self.fallbacks.iter().map(row).collect::<Vec<_>>(),
         })
     }
@@ -195,9 +248,12 @@ impl Told {
             let counted = if self.ended.is_empty() { "" } else { &counted };
             line(format!("on the stack: {listened}{counted}by {processes}"));
         }
-        if self.untold() > 0 {
-            let processes = count(self.untold() as u64, "process", "processes");
-            line(format!("not counted: what {processes} did, killed or still running"));
+        let running = self.running.len();
+        for (number, what) in [(self.untold().count() - running, "killed"), (running, "still running")] {
+            if number > 0 {
+                let processes = count(number as u64, "process", "processes");
+                line(format!("not counted: what {processes} did, {what}"));
+            }
         }
         if self.kernels > 0 {
             let connections = count(self.kernels, "connection", "connections");
@@ -230,7 +286,7 @@ mod tests {
             told.text(),
             "millstream: on the stack: listened at 0.0.0.0:80, 20 connections accepted, 3 made, 1000 bytes in, 5000 \
              out, by 2 processes\n\
-             millstream: not counted: what 1 process did, killed or still running\n\
+             millstream: not counted: what 1 process did, killed\n\
              millstream: on the kernel: 2 connections, over the loopback or where the link does not lead\n\
              millstream: on the kernel: /bin/static: is linked statically\n"
         );

@@ -82,6 +82,53 @@ fn the_end_of_a_launch_tells_what_was_where() {
     }
 }
 
+/// Workers that end in order, some after the process that started them.
+const WORKERS: &str = "
+import os, socket, sys, time
+listeners = [socket.create_server(('', 8330 + i)) for i in range(4)]
+read, write = os.pipe()
+for i, listener in enumerate(listeners):
+    listener.setblocking(False)
+    if i == 0 or os.fork() == 0:
+        try:
+            listener.accept()
+        except BlockingIOError:
+            os.write(write, b'x')
+        if i > 0:
+            time.sleep(i * 0.05)
+            os._exit(0) if i == 1 else sys.exit(0)
+for i in range(4):
+    os.read(read, 1)
+";
+
+#[test]
+fn the_report_is_there_before_run_returns_and_counts_workers_that_end_in_order() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    for end in ["", "os._exit(0)"] {
+        let program = format!("{WORKERS}{end}");
+        let script = format!("{MILLSTREAM} run --link nic:ms0 -- python3 -c \"$0\"; echo returned >&2");
+        let output = Command::new("ip")
+            .args([
+                "netns",
+                "exec",
+                &bed.server,
+                "timeout",
+                "-s",
+                "KILL",
+                "60",
+                "sh",
+                "-c",
+                &script,
+                &program,
+            ])
+            .output()
+            .expect("ip netns");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("by 4 processes") && said.ends_with("\nreturned\n"), "{said}");
+        assert!(!said.contains("not counted"), "{said}");
+    }
+}
+
 /// The header of a program that is linked statically.
 fn fixed(bed: &Bed) -> String {
     let path = bed.dir.join("fixed").to_string_lossy().into_owned();

@@ -530,6 +530,7 @@ const EXIT: Row = Row { name: "_exit", text: "what was written to connections is
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn _exit(status: c_int) -> ! {
     exec::drain();
+    crate::boundary::inside(crate::report::wait_until_told);
     loop {
         // SAFETY: numbers alone.
         unsafe { real::syscall(libc::SYS_exit_group, status.into(), 0, 0, 0, 0, 0) };

@@ -47,7 +47,15 @@ fn named() -> &'static Said {
 
 /// As the program is loaded.
 pub(crate) fn note_launch() {
-    named();
+    if named().path.is_some() {
+        // Noted before the program's own functions, it runs after all of them.
+        // SAFETY: a function that may run while the process ends.
+        unsafe { libc::atexit(ends_at_last) };
+    }
+}
+
+extern "C" fn ends_at_last() {
+    inside(wait_until_told);
 }
 
 /// Returns true if what cannot be on the stack shall fail.
@@ -85,6 +93,20 @@ pub(crate) fn open() -> Option<c_int> {
     });
     FILE.store(opened.unwrap_or(-2), Ordering::Release);
     opened
+}
+
+/// The first process of the launch is about to end: whoever tells does so before it has.
+pub(crate) fn wait_until_told() {
+    let Some(path) = &named().path else { return };
+    let first = path.to_str().ok().and_then(|path| path.rsplit_once("launch-")).map(|(_, number)| number);
+    if first != Some(&std::process::id().to_string()) {
+        return;
+    }
+    if let (Some(()), Some(fd)) = (write("over", ""), open()) {
+        // It holds the file's lock for as long as it lives.
+        // SAFETY: numbers alone.
+        unsafe { libc::flock(fd, libc::LOCK_SH) };
+    }
 }
 
 /// Adds a line.
