@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     Step { name: "dpdk", what: "links through DPDK, where it is installed", run: dpdk },
     Step { name: "budgets", what: "hot paths cost no more instructions than written down", run: budgets },
     Step { name: "lab", what: "reports in a browser, a cluster, both builds", run: lab::lab },
+    Step { name: "experiments", what: "the expectations of every experiment", run: lab::experiments },
     Step { name: "python", what: "the wheel: built, installed, its tests", run: python::python },
     Step { name: "cards", what: "guests with real network drivers, the short form", run: cards::short },
     Step { name: "suites", what: "CPython's sockets on the kernel and on the stack", run: suites::short },
@@ -54,7 +55,7 @@ pub(crate) fn ci(names: &[String]) -> Outcome {
         println!("== {}: {}", step.name, step.what);
         let (outcome, took) = timed(step.run);
         let word = if outcome.is_ok() { "ok" } else { "FAILED" };
-        report += &format!("  {:<10} {word:<7} {:>6.1} s\n", step.name, took.as_secs_f64());
+        report += &format!("  {:<11} {word:<7} {:>6.1} s\n", step.name, took.as_secs_f64());
         if let Err(why) = outcome {
             eprintln!("{why}");
             failed.push(format!("\n{}: {why}", step.name));

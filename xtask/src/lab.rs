@@ -17,6 +17,24 @@ pub(crate) fn lab() -> Outcome {
         .check()
 }
 
+/// Runs every shipped experiment and checks what it expects, a quarter of an hour of CPU time on all cores.
+pub(crate) fn experiments() -> Outcome {
+    run::cargo(&["build", "--quiet", "--locked", "--package", "millstream"]).check()?;
+    let results = run::target_dir().join("lab-results");
+    // Runs that are there would not be made again.
+    match std::fs::remove_dir_all(&results) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(format!("{}: {error}", results.display()));
+        }
+        _ => {}
+    }
+    let millstream = run::target_dir().join("debug/millstream");
+    run::tool(&millstream.to_string_lossy())
+        .args(["lab", "run", "--all", "--check", "--out"])
+        .args([&results])
+        .check()
+}
+
 /// An interpreter with what the tests need.
 fn python() -> Result<String, String> {
     let lists = ["requirements.txt", "requirements-test.txt"].map(|list| format!("{FOLDER}/{list}"));

@@ -1,4 +1,4 @@
-//! What was left out, told at once and again in the last lines, with what brings it.
+//! Parts of the gate that were left out, told at once and again in the last lines, with what brings them.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -62,7 +62,7 @@ impl Run {
         if status.success() { Ok(()) } else { Err(self.failed(&status)) }
     }
 
-    /// Runs tests with their output shown, and tells which did not run and, as part of the error, which failed, or hung:
+    /// Runs tests with their output shown, and tells which did not run and, as part of the error, which failed or hung:
     /// after `silence` in which no test ended, everything is ended.
     pub(crate) fn check_tests(self, silence: Duration) -> Outcome {
         let Run { command, shown } = self;

@@ -32,7 +32,7 @@ pub(crate) struct TestReport {
     long: Vec<String>,
 }
 
-/// What libtest says after the name of a test that takes long.
+/// Words of libtest after the name of a test that takes long.
 const LONG: &str = " has been running for over ";
 
 impl TestReport {

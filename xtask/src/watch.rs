@@ -23,7 +23,7 @@ const LINES: usize = 1024;
 
 /// Outcome of watched tests.
 pub(crate) struct Watched {
-    /// What the tests said.
+    /// Results of the tests.
     pub(crate) report: TestReport,
     /// Exit status; `None` if no test ended for too long.
     pub(crate) status: Option<ExitStatus>,
