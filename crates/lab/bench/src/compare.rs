@@ -19,7 +19,7 @@ mod workloads;
 
 pub use contender::CONTENDERS;
 pub use listing::listing;
-pub use page::report;
+pub use page::{ranges, report};
 pub use run::{Chosen, run};
 pub use workloads::WORKLOADS;
 

@@ -53,9 +53,9 @@ struct Args {
     /// For --all: only what can be done in so many seconds, so that a run can be made in pieces.
     #[arg(long, requires = "all", value_name = "SECONDS")]
     within: Option<f64>,
-    /// For report: results of --all.
+    /// For report: results of --all. With several, of several machines, a table of ranges instead of a page.
     #[arg(long, default_value = "bench.json")]
-    from: PathBuf,
+    from: Vec<PathBuf>,
     /// For report: the page.
     #[arg(long, default_value = "bench.html")]
     to: PathBuf,
@@ -83,7 +83,9 @@ fn main() -> ExitCode {
             "beside-linux   Paths of the laboratory's family, the kernel's TCP and ours in turns: [ROW...]."
         );
         println!("workloads      Lists them.");
-        println!("report         Makes a page of what --all measured: --from FILE --to FILE.");
+        println!(
+            "report         Makes a page of what --all measured: --from FILE --to FILE. Several --from: a table."
+        );
         return ExitCode::SUCCESS;
     };
     match name.as_str() {
@@ -100,7 +102,13 @@ fn main() -> ExitCode {
             print!("{}", compare::listing());
             return ExitCode::SUCCESS;
         }
-        "report" => return told("report", compare::report(&args.from, &args.to)),
+        "report" => {
+            let made = match &args.from[..] {
+                [from] => compare::report(from, &args.to),
+                several => compare::ranges(several).map(|table| print!("{table}")),
+            };
+            return told("report", made);
+        }
         _ => {}
     }
     let Some(bench) = ALL.iter().find(|bench| bench.name == name) else {

@@ -21,13 +21,12 @@ fn read(path: &str) -> String {
 /// The machine, its settings, and what built the contenders.
 pub(super) fn describe() -> BTreeMap<String, String> {
     let (cpu, memory) = (read("/proc/cpuinfo"), read("/proc/meminfo"));
-    let processor = after(&cpu, "model name").unwrap_or("unknown").to_string();
     let cores = cpu.lines().filter(|line| line.starts_with("processor")).count();
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
     let commit = first("git", &["-C", root, "rev-parse", "--short", "HEAD"]);
     let sysctl = |name: &str| format!("{name} = {}", read(&format!("/proc/sys/{}", name.replace('.', "/"))));
     let rows = [
-        ("processor", format!("{processor}, {cores} cores")),
+        ("processor", format!("{}, {cores} cores", processor(&cpu))),
         ("memory", after(&memory, "MemTotal").unwrap_or("unknown").to_string()),
         ("kernel", first("uname", &["-sr"])),
         ("transparent huge pages", read("/sys/kernel/mm/transparent_hugepage/enabled")),
@@ -57,6 +56,13 @@ pub(super) fn describe() -> BTreeMap<String, String> {
     rows.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
+/// Its name, and the numbers that tell apart what virtual machines call alike.
+fn processor(cpu: &str) -> String {
+    let [name, family, model] =
+        ["model name", "cpu family", "model"].map(|key| after(cpu, key).unwrap_or("unknown"));
+    format!("{name}, family {family}, model {model}")
+}
+
 fn profile() -> &'static str {
     if cfg!(debug_assertions) {
         "not optimised: these figures say nothing"
@@ -81,5 +87,7 @@ mod tests {
         assert_eq!(after(text, "model name"), Some("A B  C"));
         assert_eq!(after(text, "MemTotal"), Some("16 kB"));
         assert_eq!(after(text, "nothing"), None);
+        let cpu = "cpu family\t: 25\nmodel\t\t: 1\nmodel name\t: AMD EPYC\n";
+        assert_eq!(processor(cpu), "AMD EPYC, family 25, model 1");
     }
 }

@@ -4,10 +4,10 @@ use super::bars::{Bar, Cluster, draw, escape};
 use super::contender::{CONTENDERS, Contender};
 use super::figure::{self, Figure, written};
 use super::kept::{Entry, Ran, RanPoint, Results};
-use super::{Group, Workload, find};
+use super::{Group, WORKLOADS, Workload, find};
 use crate::stats;
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Points that are drawn as bars; more are a curve.
 const BARS_MAX: usize = 3;
@@ -22,6 +22,61 @@ pub fn report(from: &Path, to: &Path) -> Result<(), String> {
     let page = html(&Results::read(from)?)
         .map_err(|e| format!("{}: {e}; `cargo xtask bench --all --json {0}` makes it", from.display()))?;
     std::fs::write(to, page).map_err(|e| format!("{}: {e}", to.display()))
+}
+
+/// A table, in Markdown, of how Millstream stands beside the best of the others on several machines: the least and the
+/// greatest ratio at each point, above 1 where it is ahead.
+///
+/// # Errors
+/// A file cannot be read, or holds no result of `--all`.
+pub fn ranges(from: &[PathBuf]) -> Result<String, String> {
+    let all: Vec<Results> = from.iter().map(|from| Results::read(from)).collect::<Result<_, _>>()?;
+    if let Some((file, _)) = from.iter().zip(&all).find(|(_, results)| results.workloads.is_empty()) {
+        return Err(format!("{}: no workload in it", file.display()));
+    }
+    Ok(table(&all))
+}
+
+fn table(all: &[Results]) -> String {
+    let mut text = String::new();
+    for (nth, results) in (1..).zip(all) {
+        let machine = |key: &str| results.machine.get(key).map_or("unknown", String::as_str);
+        text += &format!(
+            "{nth}. {}; {}; commit {}\n",
+            machine("processor"),
+            machine("kernel"),
+            machine("commit")
+        );
+    }
+    text += "\n| Workload | Point | Best other | Millstream / best other |\n|---|---|---|---:|\n";
+    for workload in WORKLOADS {
+        let rows: Vec<_> = all
+            .iter()
+            .filter_map(|results| results.workloads.iter().find(|ran| ran.name == workload.name))
+            .map(|ran| Row { workload, ran })
+            .collect();
+        for point in workload.points {
+            let here = |row| Row::ratios(row).find(|(label, ..)| *label == point.label);
+            let found: Vec<_> = rows.iter().filter_map(here).collect();
+            let mut others: Vec<_> = found.iter().map(|(_, who, _)| label(who)).collect();
+            others.dedup();
+            let least = found.iter().map(|(.., ratio)| *ratio).min_by(f64::total_cmp);
+            let greatest = found.iter().map(|(.., ratio)| *ratio).max_by(f64::total_cmp);
+            let (Some(least), Some(greatest)) = (least, greatest) else { continue };
+            let range = match found.len() {
+                1 => format!("{least:.2} (one machine)"),
+                _ => format!("{least:.2} to {greatest:.2}"),
+            };
+            text += &format!(
+                "| {} | {} {} | {} | {range} |\n",
+                workload.title,
+                point.label,
+                workload.axis,
+                others.join(", ")
+            );
+        }
+    }
+    text
 }
 
 /// A workload of the table, and what came out.
@@ -333,6 +388,19 @@ mod tests {
         let missing =
             Entered { name: "lwip".into(), version: None, missing: Some("apt-get install it".into()) };
         Results { machine: [].into(), contenders: vec![missing], workloads: vec![ran] }
+    }
+
+    #[test]
+    fn several_machines_make_a_range() {
+        let mut all = [results("sizes", "per_s", 98.0, 100.0), results("sizes", "per_s", 260.0, 100.0)];
+        for (results, processor) in all.iter_mut().zip(["family 25", "family 26"]) {
+            results.machine.insert("processor".into(), processor.into());
+        }
+        let text = table(&all);
+        assert!(text.starts_with("1. family 25; unknown; commit unknown\n2. family 26; "), "{text}");
+        assert!(text.contains("| Linux kernel | 0.98 to 2.60 |\n"), "{text}");
+        assert!(table(&all[..1]).contains(" | 0.98 (one machine) |\n"));
+        ranges(&["/nowhere/bench.json".into()]).expect_err("nothing is there");
     }
 
     #[test]
