@@ -18,6 +18,7 @@ curl curl
 TABLE
 if [ ${#packages[@]} -gt 0 ]; then
     if [ "$(id -u)" = 0 ] && have apt-get; then
+        echo "demo: installing ${packages[*]}"
         # A fresh machine must not end up with a running nginx only because of a demo.
         policy=/usr/sbin/policy-rc.d
         [ -e "$policy" ] || { printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && trap 'rm -f "$policy"' EXIT; }
@@ -29,8 +30,8 @@ if [ ${#packages[@]} -gt 0 ]; then
     fi
 fi
 
-echo "building (a few minutes the first time)..."
-cargo build --quiet --release -p millstream -p millstream-preload -p millstream-bench
+echo "demo: building; the first time takes eight minutes on two cores"
+cargo build --release -p millstream -p millstream-preload -p millstream-bench
 bench="${CARGO_TARGET_DIR:-target}/release/millstream-bench"
 set -- demo --rounds "${ROUNDS:-3}" --seconds "${SECONDS_EACH:-3}" "$@"
 if [ "$(id -u)" = 0 ] && [ "$(awk '{print $3}' /proc/self/uid_map | head -1)" = 4294967295 ]; then

@@ -60,7 +60,8 @@ pub use sockets::{
 pub use tcp::{Hints, Shutdown};
 pub use transport::Transport;
 
-/// The guide's programs are compiled with the tests.
+/// The programs of the guide and of the README are compiled with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/GUIDE.md")]
+#[doc = include_str!("../../../../README.md")]
 struct Guide;
