@@ -383,9 +383,9 @@ settings! {
         drop_synfin: bool = true, false => true,
             "Drops a segment with SYN and FIN but without ACK where it could open a connection. Legitimate peers do \
              not send it.";
-        tolerate_missing_timestamps: bool = false, false => true,
-            "Accepts segments without the negotiated timestamp, as Linux does. RFC 7323, section 3.2, says to drop \
-             them.";
+        tolerate_missing_timestamps: bool = true, false => true,
+            "Accepts segments without the negotiated timestamp, as Linux does: some peers and middleboxes leave it \
+             out. When off, they are dropped, as RFC 7323, section 3.2, recommends.";
         keep_idle: Duration = Duration::from_secs(7200), Duration::from_secs(1) => Duration::from_secs(32_767),
             "Idle time before the first keepalive probe, where a socket does not set TCP_KEEPIDLE (RFC 9293, MUST-28; \
              Linux's tcp_keepalive_time).";

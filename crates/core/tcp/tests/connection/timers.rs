@@ -203,15 +203,45 @@ fn paws_of_microseconds_forgets_after_half_an_hour() {
 /// RFC 7323, 3.2-3 and 3.2-4.
 #[test]
 fn a_segment_without_its_timestamp_is_dropped() {
-    let mut rig = Setup::modern().accepted();
+    let config = Config { tolerate_missing_timestamps: false, ..Config::default() };
+    let mut rig = Setup { config, ..Setup::modern() }.accepted();
     let disposition = rig.inject(Segment { options: Default::default(), ..rig.segment(Flags::ACK, b"bare") });
     assert_eq!(disposition, Some(Disposition::Dropped(DropReason::NoTimestamp)));
     assert_eq!(rig.host.conn().readable(), 0);
-    // Unless the settings say otherwise.
-    let config = Config { tolerate_missing_timestamps: true, ..Config::default() };
-    let mut rig = Setup { config, ..Setup::modern() }.accepted();
-    rig.inject(Segment { options: Default::default(), ..rig.segment(Flags::ACK, b"bare") });
-    assert_eq!(rig.host.conn().readable(), 4);
+}
+
+/// SYN cookies of other systems, middleboxes and keepalives leave out what both SYNs had: that is taken unless the
+/// settings say otherwise, and TS.Recent stands meanwhile.
+#[test]
+fn segments_without_their_timestamps_are_taken() {
+    let mut rig = Setup::modern().syn_received();
+    let clock = rig.clock.take();
+    rig.send(&[]);
+    rig.assert_state(State::Established);
+    rig.send(b"request");
+    assert_eq!(rig.read(9).unwrap(), b"request");
+    let answer = rig.one();
+    let stamps = answer.options.timestamps.expect("what was agreed on");
+    assert_eq!((answer.ack, Some(stamps.ecr)), (rig.next, clock));
+    rig.inject(Segment { seq: rig.next - 1, ..rig.segment(Flags::ACK, &[]) });
+    assert!(rig.one().is_pure_ack(), "a keepalive is answered");
+    rig.write(&[1; 100]).unwrap();
+    rig.sent();
+    rig.until_sent(Duration::from_secs(2));
+    rig.sent();
+    rig.ack(OURS + 101, &[]);
+    assert_eq!(rig.host.conn().info(rig.now).snd_una, OURS + 101);
+    rig.clock = clock.map(|clock| clock - 1);
+    let disposition = rig.inject(rig.segment(Flags::ACK, b"old"));
+    assert_eq!(
+        disposition,
+        Some(Disposition::Dropped(DropReason::Paws)),
+        "one that has its own is judged by it"
+    );
+    rig.sent();
+    rig.clock = None;
+    rig.send_fin();
+    rig.assert_state(State::CloseWait);
 }
 
 fn keepalive() -> SocketOptions {
