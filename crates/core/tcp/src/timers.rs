@@ -222,7 +222,10 @@ impl Connection {
         // late it was.
         const LATE_AT_MOST: Duration = Duration::from_secs(60);
         let late = cx.now.since(self.timers.rtx);
-        let since = if self.retries == 0 { self.rto() + late } else { self.stalled(cx) + LATE_AT_MOST };
+        // The timer starts again with a SYN that a challenge made leave again.
+        let waits = 1 + u32::from(self.retransmits > 0);
+        let since =
+            if self.retries == 0 { self.rto() * waits + late } else { self.stalled(cx) + LATE_AT_MOST };
         since.as_millis() as u32 + 1
     }
 

@@ -20,6 +20,7 @@ impl Connection {
             cx.counters.bad_acks += 1;
             if !flags.has(Flags::RST) {
                 self.answer_with_reset(seg);
+                self.repeat_syn_once(cx, seg);
             }
             return Err(DropReason::BadAck);
         }
@@ -62,6 +63,18 @@ impl Connection {
         let taken = self.take_text(cx, &rest);
         self.take_fin(cx, &rest);
         taken
+    }
+
+    /// Sends the SYN again behind the reset that `seg` gets: a peer that challenges it still has an old connection
+    /// (RFC 5961, section 4.2), which the reset ends (RFC 9293, figure 9). Nothing was lost, so the timer starts again
+    /// without backoff. As Linux since 5.6 this happens once, before the first timeout: two ends that disagree do not
+    /// answer each other for ever.
+    #[cold]
+    fn repeat_syn_once(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        if self.retransmits == 0 && !self.acknowledges_syn(seg) {
+            self.due |= Due::SYN;
+            self.arm_rtx(cx);
+        }
     }
 
     /// `seg` acknowledges our SYN.

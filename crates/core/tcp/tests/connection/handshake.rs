@@ -97,16 +97,50 @@ fn a_reset_refuses_only_if_it_acknowledges_our_syn() {
 #[test]
 fn an_old_duplicate_answer_to_our_syn_is_reset() {
     let mut rig = Setup::default().syn_sent();
-    for (flags, ack) in [(Flags::ACK, OURS), (Flags::ACK, OURS + 2), (SYN_ACK, OURS - 7)] {
+    for (nth, (flags, ack)) in
+        [(Flags::ACK, OURS), (Flags::ACK, OURS + 2), (SYN_ACK, OURS - 7)].into_iter().enumerate()
+    {
+        rig.pass(ms(100));
         rig.inject(Segment { ack, ..rig.segment(flags, &[]) });
-        let reset = rig.one();
-        assert_eq!((reset.flags, reset.seq), (Flags::RST, ack), "<SEQ=SEG.ACK><CTL=RST>");
+        let sent = rig.sent();
+        assert_eq!((sent[0].flags, sent[0].seq), (Flags::RST, ack), "<SEQ=SEG.ACK><CTL=RST>");
+        assert_eq!(sent.len(), 1 + usize::from(nth == 0), "the SYN comes again, once");
+        assert!(sent[1..].iter().all(|syn| (syn.flags, syn.seq) == (Flags::SYN, OURS)));
         rig.assert_state(State::SynSent);
     }
     // An acceptable ACK without SYN says nothing.
     rig.inject(rig.segment(Flags::ACK, &[]));
     rig.none();
     rig.assert_state(State::SynSent);
+}
+
+/// RFC 9293, figure 9: the peer has an old connection, and challenges the SYN.
+#[test]
+fn a_challenged_syn_that_comes_again_worsens_no_timer() {
+    for setup in [Setup::default(), Setup::modern()] {
+        let mut rig = setup.syn_sent();
+        rig.pass(ms(400));
+        rig.inject(Segment { ack: OURS - 7, ..rig.segment(Flags::ACK, &[]) });
+        assert_eq!(rig.sent().len(), 2, "a reset and the SYN");
+        // A whole timeout for that SYN, and the next is the first that is doubled.
+        assert_eq!(rig.until_sent(ms(5_000)), ms(1_000));
+        assert_eq!(rig.one().flags, Flags::SYN);
+        assert_eq!(rig.until_sent(ms(5_000)), ms(2_000));
+        rig.one();
+
+        // An answer late in that timeout, to the SYN that was first.
+        let mut rig = setup.syn_sent();
+        rig.pass(ms(900));
+        rig.inject(Segment { ack: OURS - 7, ..rig.segment(Flags::ACK, &[]) });
+        let first = rig.echo;
+        rig.sent();
+        rig.echo = first;
+        rig.pass(ms(900));
+        rig.peer_syn(&setup, SYN_ACK);
+        rig.assert_state(State::Established);
+        let info = rig.host.conn().info(rig.now);
+        assert!(info.window.cwnd >= 10 * 1448, "the initial window: no SYN was lost");
+    }
 }
 
 /// RFC 9293, MUST-10.
