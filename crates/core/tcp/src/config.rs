@@ -277,8 +277,9 @@ settings! {
         time_wait: Duration = Duration::from_secs(60), Duration::ZERO => Duration::from_secs(240),
             "Duration of TIME-WAIT: 2 MSL with an MSL of 30 s, where RFC 9293 has 2 minutes. Lower it on clients that \
              run out of ports.";
-        time_wait_reset: bool = false, false => true,
-            "Lets an RST with the exact sequence number end TIME-WAIT early. RFC 1337 advises against it.";
+        time_wait_reset: bool = true, false => true,
+            "Lets an RST with the exact sequence number end TIME-WAIT early, as Linux does (tcp_rfc1337 = 0): a client \
+             that restarted gets in at once. When off, only time ends it, as RFC 1337 advises against old duplicates.";
         time_wait_reuse: bool = true, false => true,
             "Lets a connect reuse a local port in TIME-WAIT to the same destination where timestamps tell the \
              connections apart (RFC 6191; Linux's tcp_tw_reuse).";

@@ -109,8 +109,8 @@ impl TimeWait {
         self.ack_spaced(now)
     }
 
-    /// RFC 1337: a RST must not end TIME-WAIT early, unless the operator wants that; even then only one that
-    /// names the exact sequence number counts (RFC 5961, section 3).
+    /// A RST ends TIME-WAIT early unless the operator follows RFC 1337; only one that names the exact sequence number
+    /// counts (RFC 5961, section 3).
     fn on_reset(&mut self, config: &Config, seg: &Segment<'_>) -> TimeWaitAnswer {
         if config.time_wait_reset && seg.seq == self.rcv_nxt {
             TimeWaitAnswer::Remove
@@ -305,8 +305,8 @@ mod tests {
     fn a_reset_ends_it_only_where_allowed() {
         let exact = segment(RCV, SND, Flags::RST, Options::default());
         let near = segment(RCV + 1, SND, Flags::RST, Options::default());
-        let allowed = Config { time_wait_reset: true, ..Config::default() };
-        assert!(matches!(entry(None).on_segment(NOW, &Config::default(), &exact), TimeWaitAnswer::Ignore));
+        let (allowed, not) = (Config::default(), Config { time_wait_reset: false, ..Config::default() });
+        assert!(matches!(entry(None).on_segment(NOW, &not, &exact), TimeWaitAnswer::Ignore));
         assert!(matches!(entry(None).on_segment(NOW, &allowed, &near), TimeWaitAnswer::Ignore));
         assert!(matches!(entry(None).on_segment(NOW, &allowed, &exact), TimeWaitAnswer::Remove));
     }

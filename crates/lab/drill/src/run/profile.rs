@@ -49,6 +49,7 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("delayed_ack", ["40ms", "40ms", "200ms"]),
     ("syn_retries", ["6", "12", "7"]),
     ("time_wait", ["60s", "60s", "240s"]),
+    ("time_wait_reset", ["on", "off", "off"]),
     ("fin_wait2", ["60s", "60s", "60s"]),
     ("tail_loss_probe", ["on", "off", "on"]),
     ("fastopen_pause", ["0s", "900s", "3600s"]),
