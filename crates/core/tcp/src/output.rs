@@ -300,7 +300,10 @@ impl Connection {
         }
         if flags.has(Flags::SYN) {
             self.due |= Due::SYN;
-            if self.state == State::SynSent && !tx.retransmit {
+            if tx.retransmit {
+                cx.counters.syn_retransmits -= 1;
+                self.retransmits -= 1;
+            } else if self.state == State::SynSent {
                 // A SYN that is sent again carries neither data nor cookie.
                 cx.counters.octets_out -= u64::from(tx.len);
                 self.data_out -= u32::from(tx.len > 0);

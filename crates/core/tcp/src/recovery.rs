@@ -611,4 +611,11 @@ impl Loss {
             self.again = self.again.saturating_add(octets);
         }
     }
+
+    /// Takes back what [`Loss::count_again`] counted for a segment that never left.
+    pub(crate) fn uncount_again(&mut self, octets: u32) {
+        if matches!(self.phase, Phase::Fast | Phase::Timeout) {
+            self.again = self.again.saturating_sub(octets);
+        }
+    }
 }

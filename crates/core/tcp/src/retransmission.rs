@@ -84,10 +84,11 @@ impl Connection {
         }
     }
 
-    /// The retransmission that began at `seq` never left.
-    pub(crate) fn retransmission_failed(&mut self, seq: Seq) {
+    /// The retransmission of `octets` that began at `seq` never left.
+    pub(crate) fn retransmission_failed(&mut self, seq: Seq, octets: u32) {
         let una = self.snd_una;
         if let Some(loss) = &mut self.loss {
+            loss.uncount_again(octets);
             loss.resend = loss.resend.earlier(seq);
             loss.resent.cut(seq);
             loss.urgent |= seq.at_or_before(una);

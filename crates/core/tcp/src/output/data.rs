@@ -415,7 +415,12 @@ impl Connection {
             self.mtu_probe_failed(tx.header.seq);
         }
         if tx.retransmit {
-            self.retransmission_failed(tx.header.seq);
+            // A repeated FIN does not count as retransmission.
+            if tx.len > 0 || !self.bits.has(Bits::REPEATS_FIN) {
+                self.retransmits = self.retransmits.wrapping_sub(1);
+                cx.counters.retransmits -= 1;
+            }
+            self.retransmission_failed(tx.header.seq, len);
             self.probe_failed(tx.header.seq);
         } else if tx.header.seq + len == self.snd_nxt && self.state != State::Closed {
             self.snd_nxt = tx.header.seq;
