@@ -21,7 +21,6 @@ use crate::loopback::Loopback;
 use crate::moulds::Moulds;
 use crate::neighbours::{Neighbours, Question};
 use crate::paths::{NoPath, Path, Paths};
-use crate::peer_limit::PeerLimit;
 use crate::ports::Ports;
 use crate::probes::{ProbeId, Watch};
 use crate::recent::Recent;
@@ -133,15 +132,6 @@ impl Shared {
     }
 }
 
-/// RSTs a second to one peer for what belongs to no connection: at least so many, and twice as many at most.
-const RESETS: u16 = 100;
-
-/// Limits on what strangers can make us send, a second.
-pub(crate) struct Limits {
-    pub(crate) resets: PeerLimit,
-    pub(crate) echoes: Limit,
-}
-
 /// One core's stack, on cache lines of its own: stacks of several cores are made in a row by one thread. Whatever has
 /// it among its fields, such as an engine of sockets, begins and ends on such lines, too.
 #[repr(align(128))]
@@ -167,7 +157,7 @@ pub struct Core {
     /// Fast Open: what connects know, and the keys of listeners that have none.
     pub(crate) fast_open: FastOpenCache,
     pub(crate) cookie_keys: FastOpenJar,
-    pub(crate) limits: Limits,
+    pub(crate) echoes: Limit,
     pub(crate) stats: Stats,
     pub(crate) drops: Drops,
     /// Connections that may have something to send, and those of them whose owners were told something this
@@ -247,7 +237,7 @@ impl Core {
             cookies: CookieJar::new(cookies),
             fast_open: FastOpenCache::new(),
             cookie_keys: FastOpenJar::new(cookies),
-            limits: Limits { resets: PeerLimit::new(secrets.key(), RESETS), echoes: Limit::new(1000, 50) },
+            echoes: Limit::new(1000, 50),
             stats: Stats::default(),
             drops: Drops::new(),
             dirty: List::new(),

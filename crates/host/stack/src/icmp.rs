@@ -56,7 +56,7 @@ impl Core {
         if !answers || data.len() > ECHO_MAX || packet.src.is_unspecified() {
             return false;
         }
-        if !self.limits.echoes.take(now) {
+        if !self.echoes.take(now) {
             self.drops.count(PacketDrop::RateLimited);
             return true;
         }

@@ -354,6 +354,9 @@ impl Core {
     /// A segment that belongs to nothing (RFC 9293, section 3.10.7.1). Where the kernel shares our addresses,
     /// only what came for a port of ours is ours to answer. A peer that demands signatures believes only a signed
     /// answer, which TCP-AO cannot give without the connection's ISNs.
+    ///
+    /// Each segment has its own answer, which is no larger than it, whatever came before. A bound would delay clients
+    /// that are refused, and one that came near what strangers send would tell them about each other (CVE-2016-5696).
     /// RFC 2385, section 4.1; RFC 5925, 7.7-1.
     fn reset(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>, auth: Option<&Auth>) {
         self.drops.count(PacketDrop::NoFlow);
@@ -364,9 +367,6 @@ impl Core {
         }
         let Some(mut header) = tcp::reset_for(sender.key, segment) else { return };
         header.options.signature = auth.map(Auth::signature);
-        if !self.limits.resets.take(now, sender.key.remote().addr) {
-            return self.drops.count(PacketDrop::RateLimited);
-        }
         self.stats.resets_out += 1;
         self.answer(now, sender.key, &header, sender, auth);
     }

@@ -28,7 +28,6 @@ mod neighbours;
 mod ops;
 mod over;
 mod paths;
-mod peer_limit;
 mod policies;
 mod ports;
 mod probes;

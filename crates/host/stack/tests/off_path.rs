@@ -97,20 +97,19 @@ impl Scene {
 }
 
 /// The first stage of CVE-2016-5696 (RFC 5961's shared budget; here that of RSTs): does a guessed port belong to a
-/// connection of the victim? In both worlds the attacker counts the same.
+/// connection of the victim? In both worlds each segment of the attacker has its answer, for there is no budget. A
+/// client that is refused often does not wait either.
 #[test]
-fn the_number_of_resets_left_does_not_tell_whether_a_guessed_port_is_in_use() {
+fn the_number_of_resets_does_not_tell_whether_a_guessed_port_is_in_use() {
     let (mut right, mut wrong) = (Scene::new(7), Scene::new(7));
     right.connect_victim();
     wrong.connect_victim();
-    let mut differ = 0;
-    for _ in 0..60 {
+    for _ in 0..10 {
         let counted = (right.attack(VICTIM.port), wrong.attack(VICTIM.port + 1));
-        assert!(counted.0 > 0 && counted.0 < usize::from(VOLLEY), "there is a limit: {counted:?}");
-        differ += usize::from(counted.0 != counted.1);
-        (right.now, wrong.now) = (right.now + Duration::from_secs(1), wrong.now + Duration::from_secs(1));
+        assert_eq!(counted, (VOLLEY.into(), VOLLEY.into()));
+        (right.now, wrong.now) =
+            (right.now + Duration::from_millis(100), wrong.now + Duration::from_millis(100));
     }
-    assert!(differ <= 1, "the attacker's count differed {differ} times of 60");
 }
 
 /// The challenge ACKs of one connection are bounded by that connection's own clock (RFC 5961, section 7, as Linux and
