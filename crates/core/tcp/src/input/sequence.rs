@@ -16,7 +16,7 @@ impl Connection {
             return Ok(());
         }
         let Some(ts) = seg.options.timestamps else {
-            // The host that sent a SYN may know nothing of this connection: it must be answered (RFC 5961, section 4.2).
+            // The host that sent a SYN may not know this connection: it must be answered (RFC 5961, section 4.2).
             if cx.config.tolerate_missing_timestamps || seg.flags.has(Flags::SYN) {
                 return Ok(());
             }
