@@ -2,8 +2,9 @@
 //!
 //! Needs root for network namespaces; without it every test says that it was skipped.
 
-use bench::bed::{Bed, SERVER_ADDR};
+use bench::bed::{Bed, CLIENT_BASE, SERVER_ADDR};
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Command, Output};
 
 const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
@@ -127,6 +128,132 @@ fn the_report_is_there_before_run_returns_and_counts_workers_that_end_in_order()
         assert!(said.contains("by 4 processes") && said.ends_with("\nreturned\n"), "{said}");
         assert!(!said.contains("not counted"), "{said}");
     }
+}
+
+/// A client as Java and gRPC have them: IPv6 sockets for every address, IPv4 ones mapped. One channel does not block.
+const JAVA: &str = r#"
+import java.io.*;
+import java.net.*;
+import java.nio.ByteBuffer;
+import java.nio.channels.*;
+
+public class Client {
+    public static void main(String[] args) throws Exception {
+        InetAddress peer = InetAddress.getByName(args[0]);
+        try (Socket socket = new Socket(peer, 8305)) {
+            socket.getOutputStream().write("hello".getBytes());
+            System.out.println(new String(socket.getInputStream().readNBytes(5)) + " " + socket.getInetAddress());
+        }
+        try (SocketChannel channel = SocketChannel.open(); Selector selector = Selector.open()) {
+            channel.configureBlocking(false);
+            channel.register(selector, SelectionKey.OP_CONNECT);
+            if (!channel.connect(new InetSocketAddress(peer, 8305))) {
+                selector.select();
+                channel.finishConnect();
+            }
+            channel.keyFor(selector).interestOps(SelectionKey.OP_READ);
+            channel.write(ByteBuffer.wrap("again".getBytes()));
+            ByteBuffer got = ByteBuffer.allocate(5);
+            while (got.hasRemaining() && selector.select() >= 0)
+                channel.read(got);
+            System.out.println(new String(got.array()) + " " + channel.getRemoteAddress());
+        }
+    }
+}
+"#;
+
+/// An echo server for it, of the kernel's.
+const ECHOES: &str = "
+import socketserver
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        while more := self.request.recv(65536):
+            self.request.sendall(more)
+socketserver.ThreadingTCPServer.allow_reuse_address = True
+socketserver.ThreadingTCPServer(('', 8305), Echo).serve_forever()
+";
+
+#[test]
+fn a_java_client_is_on_the_stack() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let source = bed.dir.join("Client.java").to_string_lossy().into_owned();
+    std::fs::write(&source, JAVA).expect("a file");
+    let dir = bed.dir.to_string_lossy().into_owned();
+    if let Err(why) = bench::bed::sh("javac", &["-d", &dir, &source]) {
+        assert!(!why.contains("error:"), "{why}");
+        eprintln!("skipped: there is no javac");
+        return;
+    }
+    let server = bed.spawn(&bed.client, Path::new("python3"), &["-c", ECHOES]);
+    let _server = server.and_then(|server| server.on_port(8305)).expect("the server starts");
+    let program = ["java", "-Xshare:auto", "-cp", &dir, "Client", CLIENT_BASE];
+    let (output, said) = run(&bed, &launched(&["--require", "--json"], &program));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(printed, format!("hello /{CLIENT_BASE}\nagain /{CLIENT_BASE}:8305\n"), "{said}");
+    let told: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let number = |name: &str| told[name].as_u64();
+    assert_eq!((number("connected"), number("kernel_connections")), (Some(2), Some(0)), "{said}");
+}
+
+/// Every way by which a TCP socket could come to the kernel: its errors and what is said.
+const STRAYS: &str = "
+import errno, os, socket, sys
+peer, other = sys.argv[1:]
+def tried(what, call):
+    try:
+        call()
+        print(what, 'done')
+    except OSError as e:
+        print(what, errno.errorcode[e.errno])
+far = ('192.0.2.1', 8306)
+def tcp(family=socket.AF_INET):
+    return socket.socket(family, socket.SOCK_STREAM)
+tried('an address beyond the link', lambda: tcp().connect(far))
+tried('mapped', lambda: tcp(socket.AF_INET6).connect(('::ffff:192.0.2.1', 8306)))
+tried('fast open', lambda: tcp().sendto(b'x', socket.MSG_FASTOPEN, far))
+tried('fast open of a message', lambda: tcp().sendmsg([b'x'], [], socket.MSG_FASTOPEN, far))
+tried('another own address', lambda: tcp().bind((other, 8306)))
+tried('mapped own address', lambda: tcp(socket.AF_INET6).bind(('::ffff:' + other, 8306)))
+tried('another device', lambda: tcp().setsockopt(socket.SOL_SOCKET, 25, b'ms9'))
+l = tcp()
+l.bind(('127.0.0.1', 8307))
+tried('a listener on the loopback', l.listen)
+tried('the loopback', lambda: tcp().connect(('127.0.0.1', 8307)))
+c = tcp()
+try:
+    c.connect(('127.0.0.1', 8308))
+except ConnectionRefusedError:
+    pass
+tried('beyond, after the loopback', lambda: c.connect(far))
+tried('the link, after the loopback', lambda: c.connect((peer, 8306)))
+";
+
+#[test]
+fn with_require_no_socket_is_left_to_the_kernel() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    // The way to 192.0.2.1 leads over an interface that the link is not.
+    for command in [
+        "link add ms9 type veth peer name ms8",
+        "address add 198.51.100.9/24 dev ms9",
+        "link set ms9 up",
+        "route add 192.0.2.0/24 dev ms9",
+    ] {
+        bed.in_ns(&bed.server, "ip", &command.split(' ').collect::<Vec<_>>()).expect("an interface");
+    }
+    let program = ["python3", "-u", "-c", STRAYS, CLIENT_BASE, "198.51.100.9"];
+    let (output, said) = run(&bed, &launched(&["--require"], &program));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let allowed = ["a listener on the loopback done", "the loopback done"];
+    let (kept, refused): (Vec<_>, Vec<_>) = printed.lines().partition(|line| allowed.contains(line));
+    assert_eq!((kept.len(), refused.len()), (2, 9), "{printed}{said}");
+    assert!(refused.iter().all(|line| line.ends_with(" ENETUNREACH")), "{printed}{said}");
+    for line in ["connections to 192.0.2.1: ", "a socket at 198.51.100.9: ", "a socket on another device: "] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    assert!(
+        said.lines().filter(|line| line.ends_with("and --require forbids the kernel")).count() >= 3,
+        "{said}"
+    );
 }
 
 /// The header of a program that is linked statically.

@@ -4,10 +4,11 @@
 use crate::boundary::{Outcome, Refused, errno, outside, set_errno};
 use crate::description::Kind;
 use crate::hooks::{answered, real};
-use crate::stack;
 use crate::table::Held;
+use crate::{sockets, stack};
 use capi::calls::data as c;
 use capi::calls::messages;
+use capi::memory::is_nowhere;
 use libc::{
     c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
 };
@@ -220,11 +221,20 @@ pub(crate) unsafe fn sendto(
     addr: *const sockaddr,
     addr_len: socklen_t,
 ) -> Outcome<ssize_t> {
-    let done = stream_or_kernel!(
-        held,
-        |ctx, below| c::ms_sendto(ctx, below, from, len, flags, addr, addr_len),
-        real::sendto(fd, from, len, flags, addr, addr_len)
-    );
+    let done = if flags & libc::MSG_FASTOPEN != 0 {
+        // SAFETY: the caller's arguments.
+        let on_stack = |ctx, below| unsafe { c::ms_sendto(ctx, below, from, len, flags, addr, addr_len) };
+        // SAFETY: the caller's arguments.
+        let by_kernel = || outside(|| unsafe { real::sendto(fd, from, len, flags, addr, addr_len) });
+        // SAFETY: the caller's arguments.
+        unsafe { sockets::connect_by(held, fd, (addr, addr_len), on_stack, by_kernel) }
+    } else {
+        stream_or_kernel!(
+            held,
+            |ctx, below| c::ms_sendto(ctx, below, from, len, flags, addr, addr_len),
+            real::sendto(fd, from, len, flags, addr, addr_len)
+        )
+    };
     sent(done, held, flags)
 }
 
@@ -236,11 +246,22 @@ pub(crate) unsafe fn sendmsg(
     message: *const msghdr,
     flags: c_int,
 ) -> Outcome<ssize_t> {
-    let done = stream_or_kernel!(
-        held,
-        |ctx, below| messages::ms_sendmsg(ctx, below, message, flags),
-        real::sendmsg(fd, message, flags)
-    );
+    let done = if flags & libc::MSG_FASTOPEN != 0 && !is_nowhere(message) {
+        // SAFETY: not NULL, and the caller vouches for the rest.
+        let to = unsafe { ((*message).msg_name.cast_const().cast(), (*message).msg_namelen) };
+        // SAFETY: the caller's arguments.
+        let on_stack = |ctx, below| unsafe { messages::ms_sendmsg(ctx, below, message, flags) };
+        // SAFETY: the caller's arguments.
+        let by_kernel = || outside(|| unsafe { real::sendmsg(fd, message, flags) });
+        // SAFETY: the caller's arguments.
+        unsafe { sockets::connect_by(held, fd, to, on_stack, by_kernel) }
+    } else {
+        stream_or_kernel!(
+            held,
+            |ctx, below| messages::ms_sendmsg(ctx, below, message, flags),
+            real::sendmsg(fd, message, flags)
+        )
+    };
     sent(done, held, flags)
 }
 
@@ -253,11 +274,22 @@ pub(crate) unsafe fn sendmmsg(
     count: c_uint,
     flags: c_int,
 ) -> Outcome<c_int> {
-    let done = stream_or_kernel!(
-        held,
-        |ctx, below| messages::ms_sendmmsg(ctx, below, list, count, flags),
-        real::sendmmsg(fd, list, count, flags)
-    );
+    let done = if flags & libc::MSG_FASTOPEN != 0 && count > 0 && !is_nowhere(list) {
+        // SAFETY: not NULL, and the caller vouches for the rest.
+        let to = unsafe { ((*list).msg_hdr.msg_name.cast_const().cast(), (*list).msg_hdr.msg_namelen) };
+        // SAFETY: the caller's arguments.
+        let on_stack = |ctx, below| unsafe { messages::ms_sendmmsg(ctx, below, list, count, flags) };
+        // SAFETY: the caller's arguments.
+        let by_kernel = || outside(|| unsafe { real::sendmmsg(fd, list, count, flags) });
+        // SAFETY: the caller's arguments.
+        unsafe { sockets::connect_by(held, fd, to, on_stack, by_kernel) }
+    } else {
+        stream_or_kernel!(
+            held,
+            |ctx, below| messages::ms_sendmmsg(ctx, below, list, count, flags),
+            real::sendmmsg(fd, list, count, flags)
+        )
+    };
     Ok(sent(done.map(|done| done as ssize_t), held, flags)? as c_int)
 }
 

@@ -5,6 +5,7 @@
 use crate::boundary::{Outcome, Refused, errno, say_once};
 use crate::description::{Kind, Wish};
 use crate::hooks::{answered, real};
+use crate::sockets::Traffic;
 use crate::table::Held;
 use crate::{route, sockets};
 use libc::{c_int, c_void, sockaddr, socklen_t};
@@ -116,12 +117,10 @@ pub(crate) unsafe fn set(
         say_once(&STAYS, "a listener that is bound to another device goes on listening on the link");
     }
     if elsewhere && held.kind() == Kind::Fresh {
-        if !route::is_loopback(index) {
-            sockets::fell_back("a socket on another device", "the link is not there")?;
-        }
+        let traffic = Traffic::Device { loopback: route::is_loopback(index) };
+        sockets::leave_to_kernel(held, traffic, "the link is not there")?;
         sockets::fasten(held, fd, false);
         bind(fd, index);
-        sockets::leave_to_kernel(held);
     }
     answered(0)
 }

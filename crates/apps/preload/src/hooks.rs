@@ -196,13 +196,8 @@ on_descriptors! {
      the link's, leaves it to the kernel. Of what becomes ours the kernel's socket is bound on the loopback, so a \
      port that is taken is EADDRINUSE here."
     bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int => sockets::bind;
-    "the kernel listens on the loopback; the stack listens on the link from the first accept, poll or epoll_wait on."
-    listen(fd: c_int, backlog: c_int) -> c_int => sockets::listen;
     "a connection of the link or of the loopback, whichever waits."
     accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int => sockets::accept;
-    "over the link, if the address can be reached there and is not the machine's own. Inside the stack, if the setting \
-     loopback says so of the address and this process alone listens there. Else by the kernel."
-    connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int => sockets::connect;
     "as on Linux."
     shutdown(fd: c_int, how: c_int) -> c_int => sockets::shutdown;
     "as on Linux."
@@ -293,6 +288,11 @@ on_descriptors! {
 others! {
     "a TCP socket of the kernel's, of which is decided later whose it becomes."
     socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int => sockets::socket;
+    "the kernel listens on the loopback; the stack listens on the link from the first accept, poll or epoll_wait on."
+    listen(fd: c_int, backlog: c_int) -> c_int => sockets::listen;
+    "over the link, if the address can be reached there and is not the machine's own. Inside the stack, if the setting \
+     loopback says so of the address and this process alone listens there. Else by the kernel."
+    connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int => sockets::connect;
     "as accept, with flags."
     accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int => sockets::accept4;
     "the number it takes is let go first."

@@ -29,6 +29,27 @@ pub(crate) unsafe fn named(addr: *const sockaddr, len: socklen_t) -> Option<Sock
     }
 }
 
+/// The address of a call on a socket of this family, if it is of that family, too: an IPv4 address for an IPv6 socket is
+/// mapped (RFC 4291, 2.5.5.2), and the scope may be missing.
+///
+/// # Safety
+/// C's contract for `addr` and `len`.
+pub(crate) unsafe fn named_for(v6: bool, addr: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
+    let mut whole = [0_u8; 28];
+    let len = len as usize;
+    let least = if v6 { 24 } else { 16 };
+    if is_nowhere(addr) || !(least..=128).contains(&len) {
+        return None;
+    }
+    // SAFETY: not NULL, and the caller vouches for so much.
+    unsafe { std::ptr::copy_nonoverlapping(addr.cast::<u8>(), whole.as_mut_ptr(), len.min(28)) };
+    let family = c_int::from(u16::from_ne_bytes([whole[0], whole[1]]));
+    match address::read(&whole) {
+        Ok(Named::At(end)) if family == if v6 { libc::AF_INET6 } else { libc::AF_INET } => Some(end.into()),
+        _ => None,
+    }
+}
+
 /// May a socket that is bound to `addr` be reached over the link?
 pub(crate) fn is_on_link(addr: IpAddr) -> bool {
     let Some(settings) = settings() else { return false };

@@ -1,21 +1,23 @@
 //! socket, bind, listen, accept, connect, shutdown: where it is decided whose a socket becomes.
 
-use crate::boundary::{Outcome, Refused, door, errno, is_inside, say, set_errno};
+use crate::boundary::{Failure, Outcome, Refused, door, errno, is_inside, say, set_errno};
 use crate::description::{Description, Kind, More, NONE, note_number};
 use crate::descriptors::KEPT;
 use crate::hooks::{answered, real};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{device, diag, epoll, fork, limit, options, report, route, threads};
+use crate::{device, diag, epoll, fork, limit, options, relay, report, route, threads};
 use base::Duration;
+use capi::Context;
 use capi::calls::sockets as c;
 use capi::memory::is_nowhere;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::address::{self, Named};
 use sock::hosted::Ended;
 use sock::{Errno, Family, Sockets};
-use std::net::SocketAddr;
+use std::fmt::{self, Display, Formatter};
+use std::net::{IpAddr, SocketAddr};
 use std::ptr::null;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -39,8 +41,16 @@ pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     let tcp = matches!(domain, libc::AF_INET | libc::AF_INET6)
         && kind & 0xf == libc::SOCK_STREAM
         && matches!(protocol, 0 | libc::IPPROTO_TCP);
-    if tcp && stack::settings().is_some() {
-        number(fd, Description::make(Kind::Fresh, domain == libc::AF_INET6, NONE));
+    let ours = tcp
+        && stack::settings().is_some()
+        && number(fd, Description::make(Kind::Fresh, domain == libc::AF_INET6, NONE));
+    if tcp && !ours && report::is_required() {
+        // SAFETY: a descriptor that the program has not seen.
+        unsafe { real::close(fd) };
+        return door(|| {
+            may_be_kernels(Traffic::Any, "the stack has no settings, or no place for its number")
+                .map(|()| NONE)
+        });
     }
     fd
 }
@@ -51,8 +61,48 @@ fn number(fd: c_int, held: Held) -> bool {
     table::put(fd, held)
 }
 
-/// The socket is the kernel's, under all its numbers.
-pub(crate) fn leave_to_kernel(held: &Held) {
+/// Traffic of a socket that may be left to the kernel.
+#[derive(Clone, Copy)]
+pub(crate) enum Traffic {
+    /// What comes to this address.
+    At(IpAddr),
+    /// Connections to this address.
+    To(IpAddr),
+    /// What another device than the link's carries; the loopback, if that is it.
+    Device { loopback: bool },
+    /// Whatever the program says over it.
+    Any,
+}
+
+impl Traffic {
+    /// Returns true for what the machine says to itself, which is the kernel's in any case.
+    fn stays_here(self) -> bool {
+        match self {
+            Traffic::At(own) => own.to_canonical().is_loopback(),
+            Traffic::To(peer) => route::is_the_kernels(peer),
+            Traffic::Device { loopback } => loopback,
+            Traffic::Any => false,
+        }
+    }
+}
+
+impl Display for Traffic {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Traffic::At(own) => write!(f, "a socket at {}", own.to_canonical()),
+            Traffic::To(peer) => write!(f, "connections to {}", peer.to_canonical()),
+            Traffic::Device { .. } => f.write_str("a socket on another device"),
+            Traffic::Any => f.write_str("a socket"),
+        }
+    }
+}
+
+/// The socket is the kernel's, under all its numbers. No other function leaves one to it.
+///
+/// # Errors
+/// As [`may_be_kernels`].
+pub(crate) fn leave_to_kernel(held: &Held, traffic: Traffic, why: &str) -> Outcome<()> {
+    may_be_kernels(traffic, why)?;
     epoll::forget(held);
     let (ours, _) = table::all();
     for fd in ours {
@@ -60,7 +110,33 @@ pub(crate) fn leave_to_kernel(held: &Held) {
             table::remove(fd);
         }
     }
+    Ok(())
 }
+
+/// Allows the kernel this traffic. What is not the machine's with itself is told, or refused where the launch wants it.
+///
+/// # Errors
+/// ENETUNREACH with `--require`, and a line that says why.
+fn may_be_kernels(traffic: Traffic, why: &str) -> Outcome<()> {
+    if traffic.stays_here() {
+        return Ok(());
+    }
+    let what = traffic.to_string();
+    if report::is_required() {
+        say(&format!("{what}: {why}, and --require forbids the kernel"));
+        return Err(Refused(libc::ENETUNREACH));
+    }
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if told.len() < TOLD_MAX && !told.contains(&what) {
+        report::fell_back(&what, why);
+        told.push(what);
+    }
+    Ok(())
+}
+
+/// Most fallbacks of one process that are told at the end.
+const TOLD_MAX: usize = 32;
 
 /// # Safety
 /// C's contract of bind(2).
@@ -78,11 +154,8 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
     let named = unsafe { route::named(addr, len) };
     match named {
         Some(named) if !route::is_served(named.ip()) => {
-            if !named.ip().to_canonical().is_loopback() {
-                fell_back(&format!("a socket at {}", named.ip()), "the link does not have this address")?;
-            }
+            leave_to_kernel(held, Traffic::At(named.ip()), "the link does not have this address")?;
             device::apply(held, fd);
-            leave_to_kernel(held);
         }
         Some(_) => {
             // Beside the loopback the port stays free in the kernel, for the link to take.
@@ -102,25 +175,6 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
     // SAFETY: the caller's arguments.
     answered(unsafe { real::bind(fd, addr, len) })
 }
-
-/// Something stays with the kernel that could be on the stack elsewhere: it is told, or, where the launch wants it, an
-/// error.
-pub(crate) fn fell_back(what: &str, why: &str) -> Outcome<()> {
-    if report::is_required() {
-        say(&format!("{what}: {why}, and --require forbids the kernel"));
-        return Err(Refused(libc::ENETUNREACH));
-    }
-    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    if told.len() < TOLD_MAX && !told.iter().any(|known| known == what) {
-        told.push(what.to_owned());
-        report::fell_back(what, why);
-    }
-    Ok(())
-}
-
-/// Most fallbacks of one process that are told at the end.
-const TOLD_MAX: usize = 32;
 
 /// Fastens the kernel's socket to the loopback, or loosens it: there it keeps the port from others, and serves what the
 /// machine says to itself. The address may be one that the kernel does not have.
@@ -155,7 +209,31 @@ pub(crate) fn fasten(held: &Held, fd: c_int, on: bool) {
 
 /// # Safety
 /// C's contract of listen(2).
-pub(crate) unsafe fn listen(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
+pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
+    // SAFETY: numbers alone.
+    let kernels = || unsafe { real::listen(fd, backlog) };
+    let ours_calls = is_inside();
+    if table::is_kernels(fd) && (ours_calls || !report::is_required()) {
+        return kernels();
+    }
+    door(|| match table::look(fd) {
+        Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
+        Place::Hidden => answered(kernels()),
+        Place::Kernel => {
+            if let (Some(named), true) = (kernels_name(fd), is_tcp(fd)) {
+                may_be_kernels(Traffic::At(named.ip()), STRANGE)?;
+            }
+            answered(kernels())
+        }
+        Place::Ours(held) => {
+            relay::settle(&held)?;
+            // SAFETY: numbers alone.
+            unsafe { listen_on(&held, fd, backlog) }
+        }
+    })
+}
+
+unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     if held.kind() == Kind::Stream {
         // SAFETY: numbers alone.
         return answered(unsafe { c::ms_listen(stack::open()?.context(), held.below(), backlog) });
@@ -497,49 +575,93 @@ fn patience(stack: &Stack, below: c_int) -> Option<Duration> {
 
 /// # Safety
 /// C's contract of connect(2).
-pub(crate) unsafe fn connect(
+pub(crate) unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: the caller's arguments.
+    let kernels = || unsafe { real::connect(fd, addr, len) };
+    let ours_calls = is_inside();
+    if table::is_kernels(fd) && (ours_calls || !report::is_required()) {
+        return kernels();
+    }
+    door(|| match table::look(fd) {
+        Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
+        Place::Hidden => answered(kernels()),
+        Place::Kernel => {
+            // SAFETY: the caller's arguments.
+            if let (Some(named), true) = (unsafe { route::named(addr, len) }, is_tcp(fd)) {
+                may_be_kernels(Traffic::To(named.ip()), STRANGE)?;
+            }
+            answered(kernels())
+        }
+        Place::Ours(held) => {
+            relay::settle(&held)?;
+            // SAFETY: the caller's arguments.
+            let on_stack = |ctx, below| unsafe { c::ms_connect(ctx, below, addr, len) };
+            // SAFETY: the caller's arguments.
+            unsafe { connect_by(&held, fd, (addr, len), on_stack, kernels) }
+        }
+    })
+}
+
+/// Why a socket that is not in the table is the kernel's.
+const STRANGE: &str = "the launcher has not made this socket, or has left it to the kernel";
+
+/// Returns true if the number is a TCP socket of the kernel's.
+fn is_tcp(fd: c_int) -> bool {
+    let is = |name, value| kernels_number(fd, libc::SOL_SOCKET, name) == Some(value);
+    is(libc::SO_TYPE, libc::SOCK_STREAM) && is(libc::SO_PROTOCOL, libc::IPPROTO_TCP)
+}
+
+/// Runs a call that connects, which may be a send with MSG_FASTOPEN: on the stack, where it gets the context and the
+/// socket's descriptor there, or by the kernel.
+///
+/// # Safety
+/// C's contract for the address and its length.
+pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
     held: &Held,
     fd: c_int,
-    addr: *const sockaddr,
-    len: socklen_t,
-) -> Outcome<c_int> {
+    (addr, len): (*const sockaddr, socklen_t),
+    on_stack: impl Fn(*mut Context, c_int) -> R,
+    by_kernel: impl Fn() -> R,
+) -> Outcome<R> {
     match held.kind() {
         Kind::Fresh => {}
-        Kind::Stream => {
-            // SAFETY: the caller's arguments.
-            return answered(unsafe { c::ms_connect(stack::open()?.context(), held.below(), addr, len) });
-        }
-        // SAFETY: the caller's arguments.
-        _ => return answered(unsafe { real::connect(fd, addr, len) }),
+        Kind::Stream => return answered(on_stack(stack::open()?.context(), held.below())),
+        _ => return answered(by_kernel()),
     }
     // SAFETY: C's contract.
-    let Some(named) = (unsafe { route::named(addr, len) }) else {
-        // SAFETY: the caller's arguments: no address, or one of a family that the kernel knows what to say of.
-        return answered(unsafe { real::connect(fd, addr, len) });
+    let named = unsafe { route::named_for(held.is_v6(), addr, len) };
+    // What no socket of this family can connect to the kernel refuses, and nothing is decided by that.
+    let Some(named) = named.filter(|named| !(held.is_v6() && named.is_ipv4() && is_v6_only(fd))) else {
+        return answered(by_kernel());
     };
-    let own = named.is_ipv6() == held.is_v6() && route::is_looped(named.ip()) && listens_on_stack(named)?;
-    if own || named.is_ipv6() == held.is_v6() && !route::is_the_kernels(named.ip()) {
+    let own = route::is_looped(named.ip()) && listens_on_stack(named)?;
+    let mut why = "the machine itself has this address";
+    if own || !route::is_the_kernels(named.ip()) {
         let stack = stack::open()?;
         let below = begin(stack, held, fd)?;
         if own {
             // A thread that accepts is another thread of this process. It may look at this end before connect has
             // returned.
             becomes_stream(held, fd, below)?;
-            // SAFETY: the caller's arguments.
-            return answered(unsafe { c::ms_connect(stack.context(), below, addr, len) });
+            return answered(on_stack(stack.context(), below));
         }
-        // SAFETY: the caller's arguments.
-        let done = unsafe { c::ms_connect(stack.context(), below, addr, len) };
-        if done == 0 || errno() != libc::ENETUNREACH {
-            let why = errno();
+        let done = on_stack(stack.context(), below);
+        let failed = if done == R::FAILURE { errno() } else { 0 };
+        if failed == libc::EOPNOTSUPP {
+            // A send with MSG_FASTOPEN, which the stack may do without: the socket is still nothing.
+            stack::close(below);
+            return Err(Refused(failed));
+        }
+        if failed != libc::ENETUNREACH {
             becomes_stream(held, fd, below)?;
-            set_errno(why);
+            set_errno(failed);
             return answered(done);
         }
         // The link leads nowhere near; another interface may.
         stack::close(below);
-        fell_back(&format!("connections to {}", named.ip()), "the link leads nowhere near")?;
+        why = "the link leads nowhere near";
     }
+    leave_to_kernel(held, Traffic::To(named.ip()), why)?;
     report::count_kernels();
     // What is fastened finds those alone that are; the others find what is not, or that nothing listens there.
     let to_itself = route::is_own(named.ip()) && diag::is_fastened(named.port()).unwrap_or(true);
@@ -550,9 +672,7 @@ pub(crate) unsafe fn connect(
     } else {
         device::apply(held, fd);
     }
-    leave_to_kernel(held);
-    // SAFETY: the caller's arguments.
-    answered(unsafe { real::connect(fd, addr, len) })
+    answered(by_kernel())
 }
 
 /// Does something of this process listen at `name`, and no other process with it? Then it does on the stack, too, from
@@ -588,18 +708,16 @@ fn covers(fd: c_int, at: SocketAddr, name: SocketAddr) -> bool {
 
 /// IPV6_V6ONLY.
 fn is_v6_only(fd: c_int) -> bool {
-    let (mut only, mut len) = (0 as c_int, size_of::<c_int>() as socklen_t);
+    kernels_number(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY).is_some_and(|only| only != 0)
+}
+
+/// Returns an option of the kernel's socket that is a number.
+fn kernels_number(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
+    let (mut value, mut len) = (0, size_of::<c_int>() as socklen_t);
+    let to = (&raw mut value).cast::<c_void>();
     // SAFETY: room for a number.
-    let failed = unsafe {
-        real::getsockopt(
-            fd,
-            libc::IPPROTO_IPV6,
-            libc::IPV6_V6ONLY,
-            (&raw mut only).cast::<c_void>(),
-            &raw mut len,
-        )
-    };
-    failed == 0 && only != 0
+    let done = unsafe { real::getsockopt(fd, level, name, to, &raw mut len) };
+    (done == 0).then_some(value)
 }
 
 /// The machine's connection to the link's address goes over the loopback: there is the kernel's part of a launched

@@ -10,6 +10,7 @@
 #include "forks.c"
 #include "handlers.c"
 #include "interrupts.c"
+#include "mapped.c"
 #include "masks.c"
 #include "messages.c"
 #include "moves.c"
@@ -33,6 +34,7 @@ int main(int argc, char **argv)
         { "watching", watching },
         { "messages", messages },
         { "masks", masks },
+        { "mapped", mapped_addresses },
         { "numbers", numbers },
         { "raw_calls", raw_calls },
         { "flags", flags },
