@@ -1,21 +1,152 @@
 //! Predicates that recognise explained differences, by the keys of [`crate::reasons`].
 
 use super::compare::Difference;
-use super::input::Input;
+use super::input::{Action, Call, Input};
+use super::trace::Trace;
 use crate::reasons::{self, Kind, Row};
+use drill::lang::{Body, Flags, Segment};
 
 /// A difference with what led to it.
 pub struct Case<'a> {
-    /// The input.
-    pub input: &'a Input,
-    /// Its first difference.
-    pub difference: &'a Difference,
+    input: &'a Input,
+    difference: &'a Difference,
+    /// The peer's segment, if the step is one.
+    segment: Option<&'a Segment>,
+    /// What the peer has acknowledged of what the near end had sent, before the step, on the kernel.
+    acked: u32,
+    /// Right edge of what the near end had sent.
+    heard: u32,
+    /// What the near end expects.
+    expected: u32,
+    /// The near end has sent no more than a SYN or a SYN-ACK.
+    is_half_open: bool,
+}
+
+fn tcp(body: &Body) -> Option<&Segment> {
+    match body {
+        Body::Tcp(tcp) => Some(tcp),
+        _ => None,
+    }
+}
+
+fn ahead(a: u32, b: u32) -> bool {
+    a != b && a.wrapping_sub(b) < 1 << 31
+}
+
+impl<'a> Case<'a> {
+    /// A difference of an input, with what the kernel did.
+    pub fn new(input: &'a Input, difference: &'a Difference, kernel: &Trace) -> Case<'a> {
+        let mut case =
+            Case { input, difference, segment: None, acked: 0, heard: 0, expected: 0, is_half_open: true };
+        for (step, moment) in input.steps.iter().zip(&kernel.moments).take(difference.step) {
+            if let Action::Send(packet, _) = &step.action
+                && let Some(ack) = tcp(&packet.body).and_then(|tcp| tcp.ack)
+                && ahead(ack, case.acked)
+                && !ahead(ack, case.heard)
+            {
+                case.acked = ack;
+            }
+            for seen in moment.seen.iter().filter_map(|seen| tcp(&seen.packet.body)) {
+                let syn = seen.flags.has(Flags::SYN);
+                if seen.flags.has(Flags::RST) {
+                    continue;
+                }
+                let end = seen.seq.map_or(0, |range| range.end);
+                let end = end.wrapping_add(u32::from(syn) + u32::from(seen.flags.has(Flags::FIN)));
+                if syn || ahead(end, case.heard) {
+                    case.heard = end;
+                }
+                if let Some(ack) = seen.ack {
+                    case.expected = if syn { ack.wrapping_sub(input.isn) } else { ack };
+                }
+                case.is_half_open &= syn;
+            }
+        }
+        if let Some(Action::Send(packet, _)) = input.steps.get(difference.step).map(|step| &step.action) {
+            case.segment = tcp(&packet.body);
+        }
+        case
+    }
+
+    fn ack(&self) -> Option<u32> {
+        self.segment.filter(|tcp| tcp.flags.has(Flags::ACK))?.ack
+    }
+
+    fn sends(&self, flag: u8) -> bool {
+        self.segment.is_some_and(|tcp| tcp.flags.has(flag))
+    }
+
+    fn called(&self, call: Call) -> bool {
+        let until = self.difference.step.min(self.input.steps.len());
+        self.input.steps[..until].iter().any(|step| step.action == Action::Call(call))
+    }
+
+    /// Do all lines begin so, if there are any?
+    fn only(lines: &[String], starts: &[&str]) -> bool {
+        lines.iter().all(|line| starts.iter().any(|start| line.starts_with(start)))
+    }
+}
+
+/// The line without its blocks, and the blocks.
+fn blocks(line: &str) -> (String, Vec<(u32, u32)>) {
+    let Some(at) = line.find("sack ") else { return (line.into(), Vec::new()) };
+    let (before, rest) = line.split_at(at);
+    let list = rest.trim_start_matches("sack ");
+    let list = list.split(['>', ',']).next().unwrap_or_default();
+    let pairs = list.split(' ').filter_map(|block| block.split_once(':'));
+    let pairs = pairs.filter_map(|(start, end)| Some((start.parse().ok()?, end.parse().ok()?)));
+    (before.trim_end_matches([',', '<', ' ']).into(), pairs.collect())
+}
+
+/// Lines that differ in their blocks alone.
+fn blocks_differ(case: &Case<'_>, is_same: impl Fn(&[(u32, u32)], &[(u32, u32)]) -> bool) -> bool {
+    let (kernel, ours) = (&case.difference.kernel, &case.difference.ours);
+    kernel.len() == ours.len()
+        && kernel.iter().zip(ours).all(|(kernel, ours)| {
+            let (a, b) = (blocks(kernel), blocks(ours));
+            a.0.trim_end_matches('>') == b.0.trim_end_matches('>') && is_same(&a.1, &b.1)
+        })
 }
 
 type Predicate = fn(&Case<'_>) -> bool;
 
-/// Predicates by key.
-const PREDICATES: &[(&str, Predicate)] = &[];
+/// Predicates by key, the narrowest first.
+const PREDICATES: &[(&str, Predicate)] = &[
+    ("duplicate_block", |case| {
+        // Blocks left of what is expected report duplicates.
+        let new = |blocks: &[(u32, u32)]| -> Vec<(u32, u32)> {
+            blocks.iter().copied().filter(|(_, end)| ahead(*end, case.expected)).collect()
+        };
+        blocks_differ(case, |a, b| new(a) == new(b))
+    }),
+    ("block_with_fin", |case| {
+        blocks_differ(case, |a, b| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.wrapping_sub(b.1) <= 1)
+        })
+    }),
+    ("crossed_syn_options", |case| {
+        let starts = ["S. "];
+        case.called(Call::Connect)
+            && !case.difference.kernel.is_empty()
+            && Case::only(&case.difference.kernel, &starts)
+            && Case::only(&case.difference.ours, &starts)
+    }),
+    ("half_open_ack_first", |case| {
+        case.is_half_open
+            && !case.called(Call::Connect)
+            && case.ack().is_some_and(|ack| ack != case.heard)
+            && Case::only(&case.difference.kernel, &["R "])
+            && Case::only(&case.difference.ours, &[". "])
+    }),
+    ("future_ack", |case| case.ack().is_some_and(|ack| ahead(ack, case.heard)) && !case.is_half_open),
+    ("old_ack", |case| case.ack().is_some_and(|ack| ahead(case.acked, ack)) && !case.is_half_open),
+    ("fin_acked_at_once", |case| {
+        let is_ack = |line: &String| line.starts_with(". ") || line.starts_with("after 0 ms: . ");
+        case.sends(Flags::FIN)
+            && case.difference.ours.first().is_some_and(is_ack)
+            && Case::only(&case.difference.kernel, &["after "])
+    }),
+];
 
 /// Returns the row that explains a difference.
 pub fn row(case: &Case<'_>) -> Option<&'static Row> {
@@ -32,4 +163,11 @@ fn every_key_has_a_row_and_every_row_a_predicate() {
     for row in reasons::of(Kind::Packets) {
         assert!(keys.contains(&row.key), "no predicate has the key {}", row.key);
     }
+}
+
+#[test]
+fn blocks_are_told_from_the_rest_of_a_line() {
+    let (rest, found) = blocks(". 1:1(0) ack 1 <TS ecr 10,sack 5:7 1:2>");
+    assert_eq!((rest.as_str(), found), (". 1:1(0) ack 1 <TS ecr 10", vec![(5, 7), (1, 2)]));
+    assert_eq!(blocks(". 1:1(0) ack 1").0, ". 1:1(0) ack 1");
 }

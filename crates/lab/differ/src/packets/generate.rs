@@ -255,6 +255,12 @@ impl Maker<'_> {
             );
             one(rng, edge)
         };
+        // Beside an acknowledgment that is not acceptable nothing else is worth a look: both sides answer that one.
+        let is_acceptable = ack.wrapping_sub(view.acked) <= view.heard.wrapping_sub(view.acked);
+        let (flags, len) = match flags & Flags::ACK != 0 && !is_acceptable {
+            true => (flags & !Flags::FIN, 0),
+            false => (flags, len),
+        };
         let window = if rng.chance(0.6) { 65_535 } else { pick(rng, &[0, 1, 500, 1000, 1001, 3000, 30_000]) };
         let ack = (flags & Flags::ACK != 0).then_some(ack);
         let has_stamp = if rng.chance(0.9) { view.stamps } else { rng.chance(0.5) };

@@ -140,7 +140,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
         }
         report.counts.differences += 1;
         let seed = next.input.seed;
-        let case = Case { input: &next.input, difference: &difference };
+        let case = Case::new(&next.input, &difference, &seen);
         if let Some(Row { name, .. }) = row(&case) {
             report.counts.explained += 1;
             report.explained.entry(name).or_default().push(seed);
@@ -206,7 +206,8 @@ fn shorten(wanted: &str, finding: Finding, kernel: &Kernel) -> Finding {
             return false;
         };
         let Some(difference) = first(&input, &seen, &ours) else { return false };
-        let is_so = form(&input, &difference) == wanted;
+        let is_so =
+            form(&input, &difference) == wanted && row(&Case::new(&input, &difference, &seen)).is_none();
         if is_so {
             best = Some((input, difference, seen));
         }

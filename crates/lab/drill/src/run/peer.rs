@@ -85,8 +85,13 @@ impl Peer {
             return Err(format!("byte {seq} is not what the application wrote there"));
         }
         let mut packet = sent.in_script(&self.flow);
-        if let Body::Tcp(tcp) = &mut packet.body {
+        if let (Body::Tcp(tcp), Some(live)) = (&mut packet.body, sent.tcp()) {
             tcp.ports = None;
+            // The answer to a segment without ACK has no number of the near end's.
+            let zero = live.seq.filter(|range| range.start == 0);
+            if let Some(range) = zero.filter(|_| live.flags.has(Flags::RST) && live.flags.has(Flags::ACK)) {
+                (tcp.seq, tcp.absolute) = (Some(range), true);
+            }
         }
         Ok(Some(packet))
     }
