@@ -85,6 +85,8 @@ pub(crate) struct Description {
     rung: AtomicBool,
     /// Of an epoll set: a listener in it is to be told of once.
     shots: AtomicBool,
+    /// Of an epoll set: whose turn it is where a wait has room for few.
+    turns: epoll::Turns,
     /// Of a listener: other processes may have it, too, and which of them accepts is not known.
     shared: AtomicBool,
     /// Index of the device that the program has bound the socket to, or 0.
@@ -140,6 +142,7 @@ impl Description {
             sleepers: AtomicU32::new(0),
             rung: AtomicBool::new(false),
             shots: AtomicBool::new(false),
+            turns: epoll::Turns::new(),
             shared: AtomicBool::new(false),
             device: AtomicI32::new(0),
             borrowed: AtomicBool::new(false),
@@ -166,6 +169,7 @@ impl Description {
         description.below.store(below, Ordering::Relaxed);
         description.pending.store(false, Ordering::Relaxed);
         description.set_shots(false);
+        description.turns.forget();
         description.shared.store(false, Ordering::Relaxed);
         description.set_device(0);
         description.set_borrowed(false);
@@ -252,6 +256,10 @@ impl Description {
 
     pub(crate) fn set_shots(&self, on: bool) {
         self.shots.store(on, Ordering::Relaxed);
+    }
+
+    pub(crate) fn turns(&self) -> &epoll::Turns {
+        &self.turns
     }
 
     pub(crate) fn set_rung(&self, on: bool) {

@@ -6,6 +6,7 @@
 //! (a listener, another set), is in the kernel's set and noted here. So a set in which there is nothing of ours is the
 //! kernel's alone.
 
+mod turns;
 mod wait;
 
 use crate::boundary::{Outcome, Refused, door, errno, is_inside};
@@ -20,6 +21,7 @@ use libc::{c_int, epoll_event};
 use sock::{EpollEvent, EpollOp, Errno, Ready, Sockets};
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
+pub(crate) use turns::Turns;
 pub(crate) use wait::{Watching, forked, pwait, pwait2, wait_ms};
 
 /// EPOLLWAKEUP: nothing of ours suspends the machine.

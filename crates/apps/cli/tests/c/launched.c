@@ -19,6 +19,7 @@
 #include "numbers.c"
 #include "rawcalls.c"
 #include "rights.c"
+#include "turns.c"
 #include "watching.c"
 
 int main(int argc, char **argv)
@@ -46,6 +47,7 @@ int main(int argc, char **argv)
         { "rights", rights },
         { "names", names },
         { "nowhere", nowhere },
+        { "turns", turns },
         { "forks", forks },
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {

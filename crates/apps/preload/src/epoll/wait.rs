@@ -14,16 +14,13 @@ use capi::memory::is_nowhere;
 use libc::{c_int, epoll_event, pollfd, sigset_t, timespec};
 use sock::hosted::Ended;
 use sock::{EpollEvent, Errno, Sockets};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Most events of one call, and what the kernel takes at most.
 const EVENTS_MAX: usize = 65_536;
 const MAX: usize = i32::MAX as usize / size_of::<epoll_event>();
-/// Of so many waits that find something of ours, one looks at the kernel's too.
-const LOOK_EVERY: u32 = 8;
-
 /// An eventfd that can always be read. In a set of the kernel's it wakes a thread that waits there, because there is
 /// now something of ours.
 static BELL: AtomicI32 = AtomicI32::new(NONE);
@@ -157,8 +154,6 @@ fn millis(timeout: c_int) -> Option<Duration> {
 
 thread_local! {
     static FOUND: RefCell<Vec<EpollEvent>> = const { RefCell::new(Vec::new()) };
-    /// Waits since the kernel's set was looked at.
-    static UNSEEN: Cell<u32> = const { Cell::new(0) };
 }
 
 /// `kernels` asks the kernel the same.
@@ -313,36 +308,59 @@ unsafe fn wait_on(
     timeout: Option<Duration>,
     mask: *const sigset_t,
 ) -> Outcome<c_int> {
-    // What the kernel has, behind `n` events of ours.
-    let kernels = |n: usize| {
-        UNSEEN.set(0);
+    // What the kernel has, behind `n` events.
+    let kernels = |n: usize, queued: usize| {
         // SAFETY: the caller's room behind what is filled.
         unsafe {
             let room = events.add(n);
             let more = real::epoll_wait(epfd, room, max - n as c_int, 0);
+            let words = (0..more.max(0) as usize).map(|at| room.add(at).read_unaligned().u64);
+            set.turns().told_kernels(words, max as usize - n, queued);
             let more = as_told(set, epfd, room, more);
             if n > 0 { merged(set, events, n, more.max(0) as usize) } else { more }
         }
     };
-    let fill = |found: &[EpollEvent]| {
-        let mut n = 0;
+    // Events of ours, behind `n` others.
+    let fill = |n: usize, found: &[EpollEvent]| {
+        let mut more = 0;
         for event in found {
             let word = if set.has_shots() { told_as(set, event.data) } else { Some(event.data) };
             let Some(word) = word else { continue };
             // SAFETY: the caller has room for `max`.
-            unsafe { events.add(n).write_unaligned(epoll_event { events: event.ready.0, u64: word }) };
-            n += 1;
+            unsafe { events.add(n + more).write_unaligned(epoll_event { events: event.ready.0, u64: word }) };
+            more += 1;
         }
-        UNSEEN.set(UNSEEN.get() + 1);
-        if UNSEEN.get() >= LOOK_EVERY && n < max as usize { kernels(n) } else { n as c_int }
+        set.turns().told_ours(more);
+        // SAFETY: so many were filled in.
+        if n > 0 { unsafe { merged(set, events, n, more) } } else { more as c_int }
     };
-    let n = stack.hosted.after_turn(|engine| engine.epoll_collect(below, found))??;
-    match fill(&found[..n]) {
-        0 => {}
-        n => return answered(n),
+    let room = found.len();
+    let (n, turn, queued, mut unseen) = stack.hosted.after_turn(|engine| {
+        let queued = engine.epoll_queued(below)?;
+        let turn = set.turns().before_kernels(queued, room);
+        let (before, mut unseen) = (&mut found[..turn.unwrap_or(room)], queued);
+        let n = if before.is_empty() { 0 } else { engine.epoll_collect_among(below, before, &mut unseen)? };
+        Ok::<_, Errno>((n, turn, queued, unseen))
+    })??;
+    let mut told = fill(0, &found[..n]);
+    if turn.is_some() {
+        match kernels(told as usize, queued) {
+            ..0 if told == 0 => return answered(-1),
+            more => told = more,
+        }
+        // What the kernel's part has left is ours again.
+        let left = found.get_mut(told.max(0) as usize..).unwrap_or_default();
+        if !left.is_empty() && unseen > 0 {
+            let n =
+                stack.hosted.after_turn(|engine| engine.epoll_collect_among(below, left, &mut unseen))??;
+            told = fill(told as usize, &left[..n]);
+        }
+    }
+    if told > 0 {
+        return answered(told);
     }
     if timeout == Some(Duration::ZERO) {
-        return answered(kernels(0));
+        return answered(kernels(0, 0));
     }
     let until = timeout.map(|left| stack.hosted.time() + left);
     let mut rows = Vec::new();
@@ -362,23 +380,22 @@ unsafe fn wait_on(
             },
         );
         match wait {
-            Ok(n) => match fill(&found[..n]) {
+            Ok(n) => match fill(0, &found[..n]) {
                 0 => {}
                 n => return answered(n),
             },
-            Err(Ended::Beside) => match kernels(0) {
+            Err(Ended::Beside) => match kernels(0, 0) {
                 0 => {}
                 n => return answered(n),
             },
-            Err(Ended::Time) => return answered(kernels(0)),
+            Err(Ended::Time) => return answered(kernels(0, 0)),
             Err(Ended::Signal) => return Err(Refused(libc::EINTR)),
             Err(Ended::Failed(errno)) => return Err(errno.into()),
         }
     }
 }
 
-/// `n` events of ours, and behind them `more` of the kernel's. A listener or a set that is ready on both sides is one
-/// event.
+/// `n` events, and behind them `more` of the other side. A listener or a set that is ready on both sides is one event.
 unsafe fn merged(set: &Held, events: *mut epoll_event, n: usize, more: usize) -> c_int {
     let mut kept = n;
     for at in n..n + more {

@@ -98,17 +98,40 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
+    /// Returns how many descriptors of the set may be ready: those in its queue.
+    ///
+    /// # Errors
+    /// EBADF or EINVAL if it is no epoll set.
+    pub fn epoll_queued(&self, epfd: Fd) -> Result<usize, Errno> {
+        Ok(self.watches.queued(self.set_of(epfd)?))
+    }
+
     /// Collects the ready descriptors of the set; never waits and never turns.
     pub fn epoll_collect(&mut self, epfd: Fd, events: &mut [EpollEvent]) -> Result<usize, Errno> {
+        let mut entries = self.epoll_queued(epfd)?;
+        self.epoll_collect_among(epfd, events, &mut entries)
+    }
+
+    /// As `epoll_collect`, among the first `entries` of the queue alone; afterwards `entries` is how many of those were
+    /// not looked at.
+    ///
+    /// # Errors
+    /// EBADF or EINVAL if it is no epoll set, EINVAL without room.
+    pub fn epoll_collect_among(
+        &mut self,
+        epfd: Fd,
+        events: &mut [EpollEvent],
+        entries: &mut usize,
+    ) -> Result<usize, Errno> {
         let set = self.set_of(epfd)?;
         if events.is_empty() {
             return Err(Errno::EINVAL);
         }
-        let (mut filled, mut entries) = (0, self.watches.queued(set));
+        let mut filled = 0;
         // Each entry that the queue has now is looked at once: a level-triggered watch goes back and waits for the next
         // call. Linux reports a registration at most once in a call, too.
         while filled < events.len() {
-            let Some(index) = self.watches.pop(set, &mut entries) else { break };
+            let Some(index) = self.watches.pop(set, entries) else { break };
             let Some((object, interest, data)) =
                 self.watches.get(index).map(|w| (w.object, w.interest, w.data))
             else {
