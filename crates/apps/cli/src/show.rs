@@ -1,6 +1,6 @@
 //! `millstream ss`, `stat` and `capture`: questions to running stacks through their control sockets.
 
-use crate::stacks::{Unasked, answers, ask, leftovers, running};
+use crate::stacks::{Unasked, answers, answers_here, ask, leftovers, running};
 use crate::{CliResult, verdict};
 use clap::Args as ClapArgs;
 use serde_json::Value;
@@ -23,6 +23,9 @@ pub(crate) struct Args {
 pub(crate) struct SsArgs {
     #[command(flatten)]
     show: Args,
+    /// Show the stacks of every network namespace; default: those of this one, or of the directory in MILLSTREAM_RUN.
+    #[arg(short, long, conflicts_with = "pid")]
+    all: bool,
     /// Print more about each connection: windows, times, limits and out-of-order data.
     #[arg(short, long)]
     info: bool,
@@ -147,7 +150,7 @@ fn detail(key: &str, value: &Value) -> Option<String> {
 
 /// `millstream ss`.
 pub(crate) fn ss(args: &SsArgs) -> CliResult {
-    let rows = answers(args.show.pid, "ss")?;
+    let rows = if args.all { answers(args.show.pid, "ss") } else { answers_here(args.show.pid, "ss") }?;
     let mut out = std::io::stdout().lock();
     if args.show.json {
         return rows.iter().try_for_each(|(_, row)| writeln!(out, "{row}")).map_err(Into::into);

@@ -99,7 +99,37 @@ fn refusal(pid: u32, path: &Path) -> String {
 /// # Errors
 /// No stack runs, or none may be asked, or one refuses the question.
 pub(crate) fn answers(pid: Option<u32>, question: &str) -> Result<Vec<(u32, Value)>, Box<dyn Error>> {
-    let (found, mut all, mut refused) = (running(pid)?, Vec::new(), Vec::new());
+    answers_among(running(pid)?, question)
+}
+
+/// As [`answers`], of the stacks in the caller's network namespace, unless the caller names a process or a directory.
+pub(crate) fn answers_here(pid: Option<u32>, question: &str) -> Result<Vec<(u32, Value)>, Box<dyn Error>> {
+    let found = running(pid)?;
+    if pid.is_some() || std::env::var_os("MILLSTREAM_RUN").is_some_and(|dir| !dir.is_empty()) {
+        return answers_among(found, question);
+    }
+    let namespace =
+        |process: &str| std::fs::metadata(format!("/proc/{process}/ns/net")).map(|meta| meta.ino()).ok();
+    let own = namespace("self");
+    // Whose namespace the caller may not see is asked, and refuses.
+    let is_here = |pid: u32| namespace(&pid.to_string()).is_none_or(|theirs| Some(theirs) == own);
+    let (here, elsewhere): (Vec<_>, Vec<_>) = found.into_iter().partition(|(pid, _)| is_here(*pid));
+    let remedy = format!("{} in other network namespaces: --all shows them", count(elsewhere.len()));
+    if here.is_empty() {
+        return Err(format!("no stack runs in this network namespace, {remedy}").into());
+    }
+    if !elsewhere.is_empty() {
+        eprintln!("not shown: {remedy}");
+    }
+    answers_among(here, question)
+}
+
+fn count(stacks: usize) -> String {
+    format!("{stacks} {}", if stacks == 1 { "process" } else { "processes" })
+}
+
+fn answers_among(found: Vec<(u32, PathBuf)>, question: &str) -> Result<Vec<(u32, Value)>, Box<dyn Error>> {
+    let (mut all, mut refused) = (Vec::new(), Vec::new());
     let count = found.len();
     for (pid, path) in found {
         match answers_of(pid, &path, question) {

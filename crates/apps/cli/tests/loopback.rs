@@ -62,9 +62,35 @@ fn shown(bed: &Bed, loopback: &str, at: &str, to: &str) -> usize {
     ends.len()
 }
 
+/// `millstream ss` in a namespace, in the directory where every stack is: its output, and what it said.
+fn ss(bed: &Bed, ns: &str, flags: &[&str]) -> Result<String, String> {
+    bed.in_ns_within(ns, 60, MILLSTREAM, &[&["ss"], flags].concat())
+}
+
+#[test]
+fn stacks_of_other_network_namespaces_are_shown_on_request_alone() {
+    let Some(bed) = bed() else { return };
+    let serve =
+        ["-u", "MILLSTREAM_RUN", MILLSTREAM, "serve", "--link", "packet:ms1", "--listen", "0.0.0.0:8020"];
+    let server = bed.start(&bed.client, Path::new("env"), &serve).expect("it serves");
+    let is_shown = |ns: &str, flags: &[&str]| ss(&bed, ns, flags).map(|said| said.contains(":8020"));
+    assert_eq!(is_shown(&bed.client, &[]), Ok(true));
+    assert_eq!(is_shown(&bed.server, &["--all"]), Ok(true));
+    assert_eq!(is_shown(&bed.server, &["--pid", &server.pid().to_string()]), Ok(true));
+    let said = ss(&bed, &bed.server, &[]).expect_err("there is none here");
+    assert!(
+        said.contains("no stack runs in this network namespace") && said.contains("--all shows them"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_program_reaches_itself_inside_the_stack() {
     let Some(bed) = bed() else { return };
+    // Another stack of the machine is no part of what is shown.
+    let serve =
+        ["-u", "MILLSTREAM_RUN", MILLSTREAM, "serve", "--link", "packet:ms1", "--listen", "0.0.0.0:8020"];
+    let _other = bed.start(&bed.client, Path::new("env"), &serve).expect("it serves");
     for (loopback, at, to, ends) in [
         ("all", "127.0.0.1", "127.0.0.1", 2),
         ("all", "", "127.0.0.1", 2),

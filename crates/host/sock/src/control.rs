@@ -89,7 +89,9 @@ pub fn serve_in(opened: &Opened, places: &Places) -> std::io::Result<Control> {
     if opened.control == ControlLevel::Off {
         return Ok(Control { path: None, stop });
     }
-    let path = places.prepare()?.join(format!("{}.sock", std::process::id()));
+    let dir = places.prepare()?;
+    places::sweep(&dir);
+    let path = dir.join(format!("{}.sock", std::process::id()));
     match std::fs::remove_file(&path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             return Err(std::io::Error::new(e.kind(), format!("{}: {e}", path.display())));

@@ -7,6 +7,7 @@ use pio::local;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// Root's directory.
@@ -77,6 +78,7 @@ impl Places {
     }
 
     /// Returns the control sockets that there are, of every user whose directory can be read: process number and path.
+    /// Those that processes left behind when they were killed are not among them.
     pub fn sockets(&self) -> Vec<(u32, PathBuf)> {
         let mut found: Vec<_> = self.directories().iter().flat_map(|dir| within(dir)).collect();
         if self.named.is_none() {
@@ -84,6 +86,7 @@ impl Places {
         }
         found.sort();
         found.dedup();
+        found.retain(|(process, path)| !is_left_over(*process, path));
         found
     }
 
@@ -112,6 +115,21 @@ fn number(path: &Path) -> Option<u32> {
     path.file_name()?.to_str()?.strip_suffix(".sock")?.parse().ok()
 }
 
+/// Is the process gone, and does nothing listen? One in another PID namespace may have any number.
+fn is_left_over(process: u32, path: &Path) -> bool {
+    !Path::new(&format!("/proc/{process}")).exists() && UnixStream::connect(path).is_err()
+}
+
+/// Removes what killed processes have left in a directory.
+pub(super) fn sweep(dir: &Path) {
+    for (process, path) in within(dir) {
+        if is_left_over(process, &path) {
+            // Another user's is not this one's to remove, and another process may be faster.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
 fn within(dir: &Path) -> impl Iterator<Item = (u32, PathBuf)> {
     entries(dir).filter_map(|path| Some((number(&path)?, path)))
 }
@@ -132,6 +150,7 @@ mod tests {
     //! Goal: a directory that another user could write is refused, and the error says which and what to do.
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
 
     fn named(dir: &Path) -> Places {
         Places { named: Some(dir.to_owned()), session: None }
@@ -148,14 +167,37 @@ mod tests {
         assert!(why.contains(&dir.display().to_string()) && why.contains("chmod go-w"), "{why}");
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).expect("a mode");
         places.prepare().expect("sockets of one user are not another's to replace");
-        fs::write(dir.join("12.sock"), "").expect("a file");
+        fs::write(dir.join("1.sock"), "").expect("a file");
         fs::write(dir.join("other"), "").expect("a file");
-        assert_eq!(places.sockets(), [(12, dir.join("12.sock"))]);
+        assert_eq!(places.sockets(), [(1, dir.join("1.sock"))]);
         fs::remove_dir_all(&dir).expect("it is there");
         fs::write(&dir, "").expect("a file");
         let why = places.prepare().expect_err("a file is no directory").to_string();
         assert!(why.contains(&dir.display().to_string()), "{why}");
         fs::remove_file(&dir).expect("it is there");
+    }
+
+    #[test]
+    fn what_killed_processes_leave_is_not_listed_and_swept() {
+        let dir = std::env::temp_dir().join(format!("ms-swept-{}", std::process::id()));
+        let places = named(&dir);
+        places.prepare().expect("it is made");
+        let mut child = std::process::Command::new("true").spawn().expect("a process");
+        let gone = child.id();
+        child.wait().expect("it ends");
+        let path = |number: u32| dir.join(format!("{number}.sock"));
+        // One of a process in another PID namespace answers.
+        let elsewhere = UnixListener::bind(path(u32::MAX)).expect("a socket");
+        let own = UnixListener::bind(path(std::process::id())).expect("a socket");
+        drop(UnixListener::bind(path(gone)).expect("a socket"));
+        let there = [std::process::id(), u32::MAX].map(|number| (number, path(number)));
+        assert_eq!(places.sockets(), there);
+        assert!(path(gone).exists(), "who looks removes nothing");
+        sweep(&dir);
+        assert!(!path(gone).exists());
+        assert_eq!(places.sockets(), there);
+        drop((elsewhere, own));
+        fs::remove_dir_all(&dir).expect("it is there");
     }
 
     #[test]
