@@ -132,6 +132,54 @@ fn children_and_their_programs_use_connections_of_the_parent() {
     assert_eq!(said, "1 True\n100000 True\n3000000 True\n");
 }
 
+/// Gives up the effective user before its first listener, as ProFTPD does, and takes root back.
+const OTHERWISE: &str = "
+import os, socket, sys
+exec(sys.argv[1])
+assert os.geteuid() == 65534
+for port in 8006, 8007:
+    l = socket.create_server(('', port))
+    c, a = l.accept()
+    c.sendall(b'served')
+    c.close()
+    l.close()
+os.seteuid(0)
+assert os.geteuid() == 0
+";
+
+/// Reads from two ports, one after the other.
+const READS: &str = "
+import socket, sys, time
+for port in 8006, 8007:
+    for attempt in range(100):
+        try:
+            c = socket.create_connection((sys.argv[1], port), 10)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    print(c.recv(100).decode())
+";
+
+#[test]
+fn a_server_that_gave_up_its_effective_user_first_is_served() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    for link in ["nic:ms0", LINK] {
+        for how in ["os.seteuid(65534)", "os.setreuid(0, 65534)", "os.setresuid(0, 65534, 0)"] {
+            let run = ["run", "--require", "--link", link, "--", "python3", "-c", OTHERWISE, how];
+            let (client, server) = std::thread::scope(|scope| {
+                let server = scope.spawn(|| bed.in_ns_within(&bed.server, 60, MILLSTREAM, &run));
+                let client = bed.in_ns_within(&bed.client, 60, "python3", &["-c", READS, SERVER_ADDR]);
+                (client, server.join().expect("a thread"))
+            });
+            assert_eq!(
+                (client.as_deref(), server.is_ok()),
+                (Ok("served\nserved\n"), true),
+                "{link}, {how}: {server:?}"
+            );
+        }
+    }
+}
+
 /// Another program for each connection, made without a fork and with an environment of its own.
 const SPAWNS: &str = "
 import os, socket

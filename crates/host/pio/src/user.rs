@@ -158,7 +158,13 @@ pub fn give_up_root(link: &str, call: impl FnOnce() -> libc::c_int) -> libc::c_i
     let error = io::Error::last_os_error();
     // SAFETY: as above.
     unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 0, 0, 0, 0) };
-    if done != 0 || is_root() {
+    if done == 0 && is_root() {
+        // The effective user alone was given up, and with it what the thread may do, not what it is permitted. If that
+        // cannot be, who opens the link is told.
+        let _ = use_permitted(rights);
+        return done;
+    }
+    if done != 0 {
         // Nothing was given up, and errno is the call's.
         set_errno(error.raw_os_error().unwrap_or(0));
         return done;
@@ -196,9 +202,15 @@ pub fn loses_link(link: &str, effective: u64) -> bool {
 /// # Errors
 /// The kernel's, if it refuses capget(2) or capset(2).
 pub fn use_all_permitted() -> io::Result<()> {
+    use_permitted(Rights::MAX)
+}
+
+/// The calling thread uses these of the rights that it is permitted, too.
+fn use_permitted(rights: Rights) -> io::Result<()> {
     let [low, high] = sets()?;
-    let raised = |half: Half| Half { effective: half.permitted, ..half };
-    set(&[raised(low), raised(high)])
+    let raised =
+        |half: Half, rights: u32| Half { effective: half.effective | half.permitted & rights, ..half };
+    set(&[raised(low, rights as u32), raised(high, (rights >> 32) as u32)])
 }
 
 /// Gives the calling thread these sets of capabilities: of the lower half and of the higher the effective, permitted
