@@ -71,7 +71,7 @@ impl FromStr for Positions {
         let mut merged: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
         for (first, last) in ranges {
             match merged.last_mut() {
-                Some(before) if first <= before.1 + 1 => before.1 = before.1.max(last),
+                Some(before) if first <= before.1.saturating_add(1) => before.1 = before.1.max(last),
                 _ => merged.push((first, last)),
             }
         }

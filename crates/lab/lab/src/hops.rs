@@ -3,7 +3,7 @@
 use crate::spec::{Path, Spec, SpecError};
 
 /// Most hops in a row.
-const HOPS_MAX: u32 = 64;
+pub(crate) const HOPS_MAX: u32 = 64;
 
 impl Spec {
     /// The hops from the senders to the receivers, each as often as it says: one in a dumbbell, several in what the

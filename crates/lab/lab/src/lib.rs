@@ -28,6 +28,7 @@
 
 mod apps;
 pub mod attacks;
+mod bounds;
 mod build;
 mod captures;
 mod chance;

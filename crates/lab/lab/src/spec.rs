@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use crate::bounds::RUNS_MAX;
 use crate::captures::Capture;
 use crate::check::{Check, Verdict};
 use crate::formula::evaluate;
@@ -73,9 +74,6 @@ pub struct Spec {
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
 }
-
-/// Points of a series.
-const SAMPLES_MAX: f64 = 1e6;
 
 fn ten() -> u64 {
     10
@@ -420,6 +418,7 @@ impl Experiment {
         let table: toml::Table = toml::from_str(text).map_err(|error| wrong(&error))?;
         let spec: Spec = toml::from_str(text).map_err(|error| wrong(&error))?;
         let experiment = Experiment { name: name.into(), text: text.into(), table, spec };
+        experiment.runs(1)?;
         // Each combination must be an experiment too.
         for point in experiment.points() {
             crate::build::plan(&experiment.at(&point)?).map_err(|error| wrong(&error))?;
@@ -441,6 +440,20 @@ impl Experiment {
     /// Returns the file's content.
     pub fn spec(&self) -> &Spec {
         &self.spec
+    }
+
+    /// Refuses more runs than there may be, with so many seeds for each combination.
+    fn runs(&self, seeds: u64) -> Result<(), SpecError> {
+        let points =
+            self.spec.vary.values().try_fold(1_u64, |all, values| all.checked_mul(values.len() as u64));
+        let runs = points.and_then(|points| points.checked_mul(seeds));
+        if runs.is_some_and(|runs| runs <= RUNS_MAX) {
+            return Ok(());
+        }
+        let name = &self.name;
+        let text =
+            format!("{name}: vary: all combinations with {seeds} seed(s): want at most {RUNS_MAX} runs");
+        Err(SpecError(text))
     }
 
     /// Every combination of the varied parameters, the last varying fastest.
@@ -478,13 +491,7 @@ impl Experiment {
         }
         let wrong = |error: &dyn std::fmt::Display| SpecError(format!("{}: {error}", self.name));
         let spec: Spec = table.try_into().map_err(|error| wrong(&error))?;
-        // Not a number is no number of samples either.
-        let samples = spec.seconds * 1000.0 / spec.sample_ms;
-        if !(spec.seconds > 0.0 && spec.sample_ms > 0.0 && samples <= SAMPLES_MAX) {
-            let (seconds, sample_ms) = (spec.seconds, spec.sample_ms);
-            let text = format!("{seconds} seconds every {sample_ms} ms: want 1 to {SAMPLES_MAX} samples");
-            return Err(wrong(&text));
-        }
+        crate::bounds::check(&spec).map_err(|error| wrong(&error))?;
         Ok(spec)
     }
 
@@ -518,6 +525,7 @@ impl Experiment {
     /// # Errors
     /// Those of [`Experiment::parse`], which has found them already.
     pub fn tasks(&self, seeds: Option<u64>) -> Result<Vec<Task>, SpecError> {
+        self.runs(seeds.unwrap_or(self.spec.seeds))?;
         let mut tasks = Vec::new();
         for point in self.points() {
             let spec = self.at(&point)?;
