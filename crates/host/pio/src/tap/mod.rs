@@ -18,6 +18,7 @@ use crate::spread::start_of;
 use crate::sys::{self, check_len};
 use crate::vnet;
 use crate::watch::Watch;
+use crate::xdp::holder;
 use base::{Addr, Duration};
 use ring::{Frame, FramePool};
 use std::io::{self, IoSlice};
@@ -93,6 +94,14 @@ struct Counts {
 pub fn open_tap(config: &TapConfig) -> Result<Vec<Tap>, OpenError> {
     let queues = config.queues.max(1);
     let (first, name, multi) = attach_first(config)?;
+    // The kernel deals flows out among all queues, so two programs would have half of each other's connections. Looked
+    // at once we hold one: of two that start at the same time, one at least sees the other.
+    let others: Vec<_> = holder::tap_holders(&name).iter().map(ToString::to_string).collect();
+    if !others.is_empty() {
+        let help =
+            format!("{} is attached to it; stop that first, or choose another name", others.join(", "));
+        return Err(OpenError::Busy { what: format!("tap {name}"), help });
+    }
     let mut fds = vec![first];
     for _ in 1..queues {
         fds.push(attach(&name, multi).map_err(|error| explain(config, error))?.0);

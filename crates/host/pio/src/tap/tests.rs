@@ -206,6 +206,30 @@ fn waker_rings() {
     assert_eq!(tap.wait(Some(Duration::ZERO)).unwrap(), Wake::Timeout);
 }
 
+/// Runs in a process of its own: two programs on one tap would have half of each other's connections.
+#[test]
+#[ignore = "started by a_tap_has_one_program"]
+fn another_program() {
+    let why = open_tap(&TapConfig::new("ms-one")).err().expect("it is held").to_string();
+    let parent = std::os::unix::process::parent_id();
+    assert!(why.contains(&format!("(pid {parent})")) && why.contains("stop that first"), "{why}");
+}
+
+#[test]
+fn a_tap_has_one_program() {
+    if !own_namespace() {
+        return;
+    }
+    let held = open_one(TapConfig::new("ms-one"));
+    let mut other = std::process::Command::new(std::env::current_exe().expect("a path"));
+    other.args(["--exact", "--ignored", "--nocapture", "tap::tests::another_program"]);
+    let output = other.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    drop(held);
+    drop(open_one(TapConfig::new("ms-one")));
+}
+
 #[test]
 fn refusals_say_what_to_do() {
     if !own_namespace() {
