@@ -22,6 +22,11 @@ pub fn open_unfollowed(options: &mut OpenOptions, path: &Path) -> io::Result<Fil
     with(options, path, libc::O_NOFOLLOW)
 }
 
+/// Has an open of whatever it may be neither wait nor follow a link at the end of the path.
+pub fn unwaiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW)
+}
+
 fn with(options: &mut OpenOptions, path: &Path, more: i32) -> io::Result<File> {
     let refused = |kind| io::Error::new(io::ErrorKind::InvalidInput, format!("it is no file but {kind}"));
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY | more;

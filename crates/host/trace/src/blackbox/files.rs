@@ -2,7 +2,8 @@
 
 use super::ring::Ring;
 use std::collections::VecDeque;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,11 +63,20 @@ impl Files {
     }
 }
 
+/// Makes a file. Others may write to the directory, and know the name beforehand: what is there is removed, not followed.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::options().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
+}
+
 fn write_all(directory: &Path, dumps: &Receiver<Ring>, counts: &Counts) {
     let mut kept: VecDeque<PathBuf> = VecDeque::with_capacity(KEPT + 1);
     for (number, ring) in dumps.iter().enumerate() {
         let path = directory.join(format!("{}-{number}.txt", std::process::id()));
-        match std::fs::write(&path, ring.to_string()) {
+        match write(&path, &ring.to_string()) {
             Ok(()) => counts.written.fetch_add(1, Ordering::Relaxed),
             Err(_) => counts.lost.fetch_add(1, Ordering::Relaxed),
         };

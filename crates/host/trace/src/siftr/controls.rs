@@ -2,6 +2,7 @@
 
 use super::{Hook, Log, LogConfig, Profile, Summary};
 use base::{Duration, Instant};
+use pio::{local, regular};
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io;
@@ -45,7 +46,19 @@ impl fmt::Display for ControlError {
             }
             ControlError::Value(takes) => write!(f, "takes {takes}"),
             ControlError::Busy => f.write_str("cannot be changed while it is enabled"),
-            ControlError::File(path, error) => write!(f, "{}: {error}", path.display()),
+            ControlError::File(path, error) => {
+                write!(f, "{}: {error}", path.display())?;
+                if error.kind() != io::ErrorKind::PermissionDenied {
+                    return Ok(());
+                }
+                let user = local::user_name(local::own_user());
+                let folder = path.parent().unwrap_or(path).display();
+                write!(
+                    f,
+                    "; this process runs as {user}, who must be able to write to {folder}: name a file elsewhere in \
+                     net.inet.siftr.logfile, or enable SIFTR in the settings, before rights are given up"
+                )
+            }
         }
     }
 }
@@ -226,6 +239,7 @@ impl<C: Cores> Drop for Siftr<C> {
 }
 
 fn open(path: &Path) -> Result<std::fs::File, ControlError> {
-    let opened = OpenOptions::new().create(true).append(true).mode(0o644).open(path);
+    let options = &mut OpenOptions::new();
+    let opened = regular::unwaiting(options.create(true).append(true).mode(0o644)).open(path);
     opened.map_err(|error| ControlError::File(path.into(), error))
 }

@@ -267,6 +267,9 @@ fn controls() {
     // A file that cannot be opened leaves it off.
     siftr.set("logfile", &dir.file("none/at/all")).unwrap();
     assert!(matches!(siftr.set("enabled", "1"), Err(ControlError::File(..))));
+    let denied = ControlError::File("/var/log/siftr.log".into(), std::io::ErrorKind::PermissionDenied.into());
+    let said = denied.to_string();
+    assert!(said.contains("runs as user") && said.contains("write to /var/log:"), "{said}");
     assert_eq!(siftr.get("enabled").unwrap(), "0");
 
     let (one, two) = (dir.file("one.log"), dir.file("two.log"));
