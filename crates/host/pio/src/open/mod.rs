@@ -106,7 +106,13 @@ const KINDS: &[Kind] = &[
                 tx_ring: spec.number("tx_ring")?.unwrap_or(plain.tx_ring),
                 whole: spec.switch("whole")?.unwrap_or(plain.whole),
             };
-            let ports = open_xdp_with(spec.what, &config)?;
+            let ports = open_xdp_with(spec.what, &config).map_err(|error| match error {
+                OpenError::Busy { what, help } => {
+                    let help = format!("{help}, or use nic:{}, which shares the interface", spec.what);
+                    OpenError::Busy { what, help }
+                }
+                other => other,
+            })?;
             if config.whole { Ok(boxed(ports)) } else { steered(ports, |_| rule_of(spec.what)) }
         },
     },

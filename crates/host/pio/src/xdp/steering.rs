@@ -325,10 +325,7 @@ fn held(device: &Device) -> OpenError {
              `ip link set dev {name} xdp off` (or `xdpgeneric off`) removes it"
         )
     } else {
-        format!(
-            "its XDP program belongs to {}; stop that first, or use nic:{name}, which shares the interface",
-            holders.join(", ")
-        )
+        format!("its XDP program belongs to {}; stop that first", holders.join(", "))
     };
     OpenError::Busy { what: format!("interface '{name}'"), help }
 }

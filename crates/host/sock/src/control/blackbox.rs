@@ -95,7 +95,7 @@ fn tell(
         }
     }
     match off {
-        true => refuse(client, "nothing is recorded: set blackbox = RECORDS, or ask blackbox on RECORDS"),
+        true => refuse(client, "nothing is recorded; `millstream blackbox --on 100` begins"),
         false => Ok(()),
     }
 }
