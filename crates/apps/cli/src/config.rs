@@ -90,6 +90,21 @@ impl StackArgs {
         Ok(settings)
     }
 
+    /// Returns true if a flag names the link.
+    pub(crate) fn names_link(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Refuses an emulated path, for a command that does not open the stack itself.
+    pub(crate) fn refuse_path(&self) -> Result<(), String> {
+        match self.path {
+            Some(_) => {
+                Err("--path is for serve, load and iperf; `millstream pipe` joins two links by a path".into())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Opens the stacks, over the path that was requested.
     pub(crate) fn open(&self, settings: &Settings) -> Result<Opened, Box<dyn Error>> {
         let Some(words) = &self.path else { return Ok(sock::open(settings)?) };

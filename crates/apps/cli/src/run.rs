@@ -84,6 +84,7 @@ pub(crate) fn run(args: &Args) -> CliResult {
                     rights, or more of them than you; use `sudo millstream run --user NAME` instead"
             .into());
     }
+    args.stack.refuse_path()?;
     let mut settings = args.stack.settings()?;
     let (program, arguments) = args.program.split_first().ok_or("which program?")?;
     let mut command = Command::new(program);
@@ -99,7 +100,18 @@ pub(crate) fn run(args: &Args) -> CliResult {
         }
     } else {
         if settings.link.is_empty() {
-            return Err("which link? Say --link xdp:IFACE, or another of docs/GUIDE.md".into());
+            let program = program.to_string_lossy();
+            return Err(format!(
+                "no link is named, so {program} is not run: --link nic:IFACE runs it on the stack (`millstream doctor \
+                 IFACE` tests one), --fallback kernel without a link on the kernel"
+            )
+            .into());
+        }
+        if !args.stack.names_link() && !args.quiet {
+            let (program, link) = (program.to_string_lossy(), &settings.link);
+            let is_default = *link == Settings::default().link;
+            let why = if is_default { "the default without --link" } else { "which a setting names" };
+            eprintln!("millstream: {program} runs on {link}, {why}");
         }
         has_interface(&settings.link)?;
         // A program may take a refusal of its sockets for something that passes, and wait for ever.

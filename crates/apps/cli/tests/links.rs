@@ -146,6 +146,33 @@ fn without_a_link_the_program_runs_on_the_kernel_if_that_was_asked_for() {
     }
 }
 
+/// The first line says where the program will be.
+#[test]
+fn without_the_flag_the_first_line_says_where_the_program_will_be() {
+    let launched = |more: &[&str]| {
+        let mut command = Command::new(MILLSTREAM);
+        command.env("MILLSTREAM_LINK", "shm:/nowhere/at/all").env("MILLSTREAM_ADDRESS", "10.9.0.2/24");
+        let output = command.arg("run").args(more).args(["--", "true"]).output().expect("it runs");
+        said(&output).1
+    };
+    let lines = launched(&[]);
+    assert!(lines[0].contains("true runs on shm:/nowhere/at/all, which a setting names"), "{lines:?}");
+    assert_eq!(launched(&["--quiet"]), [] as [String; 0]);
+    let launched = |link: &[&str]| {
+        let run = [&["run", "--quiet"][..], link, &["--", "true"]].concat();
+        said(&Command::new(MILLSTREAM).args(run).output().expect("it runs")).1
+    };
+    assert_eq!(launched(&[]), [] as [String; 0]);
+    let lines = launched(&["--link", ""]);
+    assert!(lines[0].contains("true is not run") && lines[0].contains("--fallback kernel"), "{lines:?}");
+    let output = Command::new(MILLSTREAM).args(["run", "--", "true"]).output().expect("it runs");
+    let (_, lines) = said(&output);
+    assert!(lines[0].ends_with("true runs on tap:millstream0, the default without --link"), "{lines:?}");
+    let path = ["run", "--link", "nic:lo", "--path", "rtt_ms=1", "--", "true"];
+    let (_, lines) = said(&Command::new(MILLSTREAM).args(path).output().expect("it runs"));
+    assert!(lines[0].contains("millstream pipe"), "{lines:?}");
+}
+
 /// By itself a link that cannot be opened is an error of the call that needs it, with a line that says what would help.
 #[test]
 fn without_a_link_a_call_fails_otherwise() {
