@@ -102,3 +102,64 @@ fn files_of_killed_processes_are_swept() {
     assert_eq!(files(&bed), [] as [PathBuf; 0], "nothing is shared now");
     server.stop().expect("it ends");
 }
+
+/// Ways to open what lies at a path.
+const OPENS: &[&str] = &[
+    "File::open(",
+    "File::create(",
+    "OpenOptions::new()",
+    "File::options()",
+    "fs::read(",
+    "fs::read_to_string(",
+    "fs::write(",
+    "UnixStream::connect(",
+    "libc::open(",
+    "libc::bind(",
+    "libc::connect(",
+    "rustix::fs::open",
+];
+
+/// The sources of what users run, without tests: how many opens each has.
+fn opens(folder: &Path, root: &Path, found: &mut Vec<(String, usize)>) {
+    for path in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        let name = path.strip_prefix(root).expect("below").to_string_lossy().into_owned();
+        if path.is_dir() {
+            opens(&path, root, found);
+        } else if name.ends_with(".rs")
+            && name.contains("/src/")
+            && !name.contains("test")
+            && !name.contains("fuzz")
+        {
+            let text = std::fs::read_to_string(&path).expect("a source");
+            let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+            let count = OPENS.iter().map(|open| text.matches(open).count()).sum();
+            if count > 0 {
+                found.push((name, count));
+            }
+        }
+    }
+}
+
+/// Whoever adds an open says in docs/SECURITY.md who names the path, and what keeps it from being a trap.
+#[test]
+fn every_open_of_a_path_is_listed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").canonicalize().expect("the tree");
+    let mut found = Vec::new();
+    for part in ["apps", "host"] {
+        opens(&root.join("crates").join(part), &root.join("crates"), &mut found);
+    }
+    let page = std::fs::read_to_string(root.join("docs/SECURITY.md")).expect("a page");
+    let (_, table) = page.split_once("## Every open of a path").expect("its section");
+    let rows = table.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+    let mut listed: Vec<(String, usize)> = Vec::new();
+    for row in rows.take_while(|line| line.starts_with('|')) {
+        let first = row.split('|').nth(1).expect("a cell");
+        for place in first.split(',') {
+            let (name, count) = place.trim().rsplit_once(' ').expect("`FILE` COUNT");
+            listed.push((name.trim_matches('`').to_owned(), count.parse().expect("a number")));
+        }
+    }
+    found.sort();
+    listed.sort();
+    assert_eq!(found, listed, "opens in the sources, and those in docs/SECURITY.md");
+}
