@@ -10,9 +10,16 @@ struct Step {
     run: fn() -> Outcome,
 }
 
-/// Steps that run only by name: they build much and find little that the others miss.
-const ASKED: &[Step] =
-    &[Step { name: "dpdk-hosts", what: "whole hosts over DPDK's software devices", run: dpdk_hosts }];
+/// Steps that run only by name: they build much and find little that the others miss, or show differences that are
+/// not settled yet.
+const ASKED: &[Step] = &[
+    Step { name: "dpdk-hosts", what: "whole hosts over DPDK's software devices", run: dpdk_hosts },
+    Step {
+        name: "differ-packets",
+        what: "1,000 generated peers, here and on the kernel",
+        run: differ_packets,
+    },
+];
 
 const STEPS: &[Step] = &[
     Step { name: "fmt", what: "the code is formatted", run: fmt },
@@ -121,6 +128,10 @@ fn dpdk_hosts() -> Outcome {
         return Ok(());
     }
     tests(&["--package", "millstream", "--features", "dpdk", "--test", "dpdk"], &[])
+}
+
+fn differ_packets() -> Outcome {
+    crate::differ::differ(&["packets".into(), "--runs".into(), "1000".into()])
 }
 
 fn budgets() -> Outcome {

@@ -53,6 +53,34 @@ pub const ROWS: &[Row] = &[
                  check first.",
     },
     Row {
+        name: "echo of another timestamp in SYN-RECEIVED",
+        kind: Kind::Packets,
+        key: "half_open_echo",
+        reason: "Linux takes the last ACK of a handshake only with the echo of a SYN-ACK's timestamp. RFC 7323, section \
+                 4.3, uses the echo for round trips and has no such check.",
+    },
+    Row {
+        name: "old timestamp on a pure ACK",
+        kind: Kind::Packets,
+        key: "old_stamp_unanswered",
+        reason: "Linux drops an old pure ACK with an old timestamp in silence. RFC 7323, section 5.3, has every such \
+                 segment acknowledged, as here.",
+    },
+    Row {
+        name: "window lowered by equal numbers",
+        kind: Kind::Packets,
+        key: "window_lowered",
+        reason: "Linux ignores a smaller window in a segment whose numbers are those of the one before. RFC 9293, \
+                 section 3.10.7.4, takes it (SND.WL1 = SEG.SEQ and SND.WL2 =< SEG.ACK), as here.",
+    },
+    Row {
+        name: "urgent data",
+        kind: Kind::Packets,
+        key: "urgent_in_stream",
+        reason: "Linux takes the urgent byte out of the stream. Here it stays there, as with SO_OOBINLINE and as RFC \
+                 6093, section 6, recommends.",
+    },
+    Row {
         name: "acknowledgment of unsent data",
         kind: Kind::Packets,
         key: "future_ack",

@@ -1,10 +1,11 @@
 //! Predicates that recognise explained differences, by the keys of [`crate::reasons`].
 
 use super::compare::Difference;
-use super::input::{Action, Call, Input};
+use super::input::{Action, Call, Echo, Input};
 use super::trace::Trace;
 use crate::reasons::{self, Kind, Row};
-use drill::lang::{Body, Flags, Segment};
+use drill::lang::{Body, Flags, Segment, TcpOption};
+use drill::run::peer::FIRST_STAMP;
 
 /// A difference with what led to it.
 pub struct Case<'a> {
@@ -18,8 +19,24 @@ pub struct Case<'a> {
     heard: u32,
     /// What the near end expects.
     expected: u32,
-    /// The near end has sent no more than a SYN or a SYN-ACK.
+    /// The near end has sent no more than a SYN or a SYN-ACK, and that is not acknowledged.
     is_half_open: bool,
+    /// Something was sent after the SYN-ACK.
+    has_answered: bool,
+    /// The latest timestamp that the peer has sent in order.
+    stamp: Option<u32>,
+    /// The window went down in a segment that had the numbers of the one before.
+    is_window_lowered: bool,
+    /// The peer has sent urgent data.
+    is_urgent: bool,
+}
+
+/// The timestamps of a segment: TSval and TSecr.
+fn stamps(tcp: &Segment) -> Option<(u32, u32)> {
+    tcp.options.iter().flatten().find_map(|option| match option {
+        TcpOption::Timestamps { val, ecr, .. } => Some(((*val)?, *ecr)),
+        _ => None,
+    })
 }
 
 fn tcp(body: &Body) -> Option<&Segment> {
@@ -36,15 +53,36 @@ fn ahead(a: u32, b: u32) -> bool {
 impl<'a> Case<'a> {
     /// A difference of an input, with what the kernel did.
     pub fn new(input: &'a Input, difference: &'a Difference, kernel: &Trace) -> Case<'a> {
-        let mut case =
-            Case { input, difference, segment: None, acked: 0, heard: 0, expected: 0, is_half_open: true };
+        let mut case = Case {
+            input,
+            difference,
+            segment: None,
+            acked: 0,
+            heard: 0,
+            expected: 0,
+            is_half_open: true,
+            has_answered: false,
+            stamp: None,
+            is_window_lowered: false,
+            is_urgent: false,
+        };
+        // Sequence number, acknowledgment and window of the peer's latest segment.
+        let mut before = None;
         for (step, moment) in input.steps.iter().zip(&kernel.moments).take(difference.step) {
             if let Action::Send(packet, _) = &step.action
-                && let Some(ack) = tcp(&packet.body).and_then(|tcp| tcp.ack)
-                && ahead(ack, case.acked)
-                && !ahead(ack, case.heard)
+                && let Some(tcp) = tcp(&packet.body)
             {
-                case.acked = ack;
+                if let Some(ack) = tcp.ack.filter(|ack| ahead(*ack, case.acked) && !ahead(*ack, case.heard)) {
+                    case.acked = ack;
+                    case.is_half_open &= ack != case.heard;
+                }
+                case.is_urgent |= tcp.flags.has(Flags::URG);
+                case.stamp = stamps(tcp).map(|stamps| stamps.0).or(case.stamp);
+                let numbers = (tcp.seq.map(|range| range.start), tcp.ack);
+                if let Some((known, window)) = before {
+                    case.is_window_lowered |= known == numbers && tcp.window < window;
+                }
+                before = Some((numbers, tcp.window));
             }
             for seen in moment.seen.iter().filter_map(|seen| tcp(&seen.packet.body)) {
                 let syn = seen.flags.has(Flags::SYN);
@@ -59,7 +97,8 @@ impl<'a> Case<'a> {
                 if let Some(ack) = seen.ack {
                     case.expected = if syn { ack.wrapping_sub(input.isn) } else { ack };
                 }
-                case.is_half_open &= syn;
+                // A challenge leaves it half open.
+                case.has_answered |= !syn;
             }
         }
         if let Some(Action::Send(packet, _)) = input.steps.get(difference.step).map(|step| &step.action) {
@@ -137,6 +176,41 @@ const PREDICATES: &[(&str, Predicate)] = &[
             && case.ack().is_some_and(|ack| ack != case.heard)
             && Case::only(&case.difference.kernel, &["R "])
             && Case::only(&case.difference.ours, &[". "])
+    }),
+    ("half_open_echo", |case| {
+        // An echo of the latest timestamp that is not the SYN-ACK's, because something was sent since.
+        let echo = case.input.steps.get(case.difference.step).map(|step| &step.action);
+        let is_other = match (echo, case.segment.and_then(stamps)) {
+            (Some(Action::Send(_, Echo::Latest(more))), Some(_)) => *more != 0 || case.has_answered,
+            (_, Some((_, ecr))) => ecr != FIRST_STAMP,
+            (_, None) => false,
+        };
+        case.is_half_open
+            && !case.called(Call::Connect)
+            && is_other
+            && case.difference.kernel.len() == 1
+            && Case::only(&case.difference.kernel, &[". 1:1(0) "])
+    }),
+    ("old_stamp_unanswered", |case| {
+        let is_old = |val: u32| case.stamp.is_some_and(|stamp| ahead(stamp, val));
+        let is_plain = case.segment.is_some_and(|tcp| tcp.len == 0) && !case.sends(Flags::FIN | Flags::SYN);
+        let rest = case.difference.ours.get(1..).unwrap_or_default();
+        is_plain
+            && case.segment.and_then(stamps).is_some_and(|(val, _)| is_old(val))
+            && Case::only(&case.difference.ours[..1.min(case.difference.ours.len())], &[". "])
+            && rest == case.difference.kernel
+    }),
+    ("window_lowered", |case| {
+        let is_data = |line: &String| !line.contains("(0)") || line.starts_with("F. ");
+        let (kernel, ours) = (&case.difference.kernel, &case.difference.ours);
+        case.is_window_lowered && (kernel.iter().any(is_data) || ours.iter().any(is_data))
+    }),
+    ("urgent_in_stream", |case| {
+        let is_look = match case.input.steps.get(case.difference.step).map(|step| &step.action) {
+            Some(Action::Call(call)) => matches!(call, Call::Read(_) | Call::Poll),
+            _ => false,
+        };
+        case.is_urgent && is_look
     }),
     ("future_ack", |case| case.ack().is_some_and(|ack| ahead(ack, case.heard)) && !case.is_half_open),
     ("old_ack", |case| case.ack().is_some_and(|ack| ahead(case.acked, ack)) && !case.is_half_open),
