@@ -59,6 +59,8 @@ quirks! {
         "Acknowledgments carry the FIN again while it is under way.";
     discard_after_shutdown: bool, "FreeBSD",
         "What arrives after shutdown(SHUT_RD) is acknowledged and thrown away.";
+    syn_waits: bool, "FreeBSD",
+        "A SYN that was challenged comes again when its timer says so, and not behind the reset of the challenge.";
     bsd_syn: bool, "FreeBSD",
         "Options of a SYN come in BSD's order: window scale, SACK, timestamps.";
 }

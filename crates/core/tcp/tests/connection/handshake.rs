@@ -128,6 +128,14 @@ fn a_challenged_syn_that_comes_again_worsens_no_timer() {
         assert_eq!(rig.until_sent(ms(5_000)), ms(2_000));
         rig.one();
 
+        // FreeBSD leaves it to the timer.
+        let mut waits = Setup { peer: setup.peer, ..Setup::default() };
+        waits.config.quirks.syn_waits = true;
+        let mut rig = waits.syn_sent();
+        rig.inject(Segment { ack: OURS - 7, ..rig.segment(Flags::ACK, &[]) });
+        assert_eq!(rig.one().flags, Flags::RST);
+        assert_eq!(rig.until_sent(ms(5_000)), ms(1_000));
+
         // An answer late in that timeout, to the SYN that was first.
         let mut rig = setup.syn_sent();
         rig.pass(ms(900));

@@ -116,6 +116,7 @@ fn quirks(profile: Profile) -> Quirks {
             window_by_buffer: true,
             repeat_fin: true,
             discard_after_shutdown: true,
+            syn_waits: true,
             bsd_syn: true,
             ..Quirks::default()
         },
