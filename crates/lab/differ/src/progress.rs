@@ -1,4 +1,4 @@
-//! What a person who waits sees: one line on a terminal, a line every few seconds off it.
+//! Progress for a person who waits: one line on a terminal, a line every few seconds off it.
 
 use base::{Duration, Instant};
 use std::io::{self, IsTerminal, Write};

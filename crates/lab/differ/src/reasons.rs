@@ -56,8 +56,8 @@ pub const ROWS: &[Row] = &[
         name: "echo of another timestamp in SYN-RECEIVED",
         kind: Kind::Packets,
         key: "half_open_echo",
-        reason: "Linux takes the last ACK of a handshake only with the echo of a SYN-ACK's timestamp. RFC 7323, section \
-                 4.3, uses the echo for round trips and has no such check.",
+        reason: "Linux takes the last ACK of a handshake only with the echo of a SYN-ACK's timestamp. RFC 7323, \
+                 section 4.3, uses the echo for round trips and has no such check.",
     },
     Row {
         name: "old timestamp on a pure ACK",
@@ -72,6 +72,20 @@ pub const ROWS: &[Row] = &[
         key: "window_lowered",
         reason: "Linux ignores a smaller window in a segment whose numbers are those of the one before. RFC 9293, \
                  section 3.10.7.4, takes it (SND.WL1 = SEG.SEQ and SND.WL2 =< SEG.ACK), as here.",
+    },
+    Row {
+        name: "beyond the kernel's window",
+        kind: Kind::Packets,
+        key: "beyond_window",
+        reason: "Linux offers whole segments of memory at first, 64240 bytes, and here the window is what the setting \
+                 `rcvbuf` gives, so one of the two refuses what lies between the edges (RFC 9293, section 3.8.6.2).",
+    },
+    Row {
+        name: "tail loss probe of a FIN",
+        kind: Kind::Packets,
+        key: "fin_probed",
+        reason: "Linux sends a lone FIN again after two round trips. Here it waits for the retransmission timeout: RFC \
+                 8985, section 7.2, arms the probe for data in flight.",
     },
     Row {
         name: "urgent data",

@@ -15,9 +15,9 @@ pub const TOLERANCE: Duration = Duration::from_millis(28);
 pub struct Difference {
     /// Number of the step, from 0; the number of steps for the states at the end.
     pub step: usize,
-    /// What the kernel did there that this stack did not, line by line.
+    /// Lines of the kernel that this stack did not show.
     pub kernel: Vec<String>,
-    /// What this stack did there that the kernel did not.
+    /// Lines of this stack that the kernel did not show.
     pub ours: Vec<String>,
 }
 

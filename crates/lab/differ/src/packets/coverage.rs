@@ -1,4 +1,4 @@
-//! What the inputs so far have reached on this stack: states joined by events, counters, drop reasons.
+//! Coverage of the inputs so far on this stack: states joined by events, counters, drop reasons.
 
 use super::input::{Action, Call, Step};
 use drill::lang::{Body, Flags};
@@ -41,7 +41,7 @@ const EVENTS: [&str; 20] = [
     "look",
 ];
 
-/// What was reached.
+/// Things that were reached.
 #[derive(Default)]
 pub struct Coverage {
     /// State before, event, state after; and how often.

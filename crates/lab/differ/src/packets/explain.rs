@@ -13,12 +13,14 @@ pub struct Case<'a> {
     difference: &'a Difference,
     /// The peer's segment, if the step is one.
     segment: Option<&'a Segment>,
-    /// What the peer has acknowledged of what the near end had sent, before the step, on the kernel.
+    /// Number up to which the peer has acknowledged what the near end had sent, before the step, on the kernel.
     acked: u32,
     /// Right edge of what the near end had sent.
     heard: u32,
-    /// What the near end expects.
+    /// Next number that the near end expects.
     expected: u32,
+    /// Right edge of the window that the kernel has offered.
+    edge: u32,
     /// The near end has sent no more than a SYN or a SYN-ACK, and that is not acknowledged.
     is_half_open: bool,
     /// Something was sent after the SYN-ACK.
@@ -60,6 +62,7 @@ impl<'a> Case<'a> {
             acked: 0,
             heard: 0,
             expected: 0,
+            edge: 0,
             is_half_open: true,
             has_answered: false,
             stamp: None,
@@ -68,13 +71,16 @@ impl<'a> Case<'a> {
         };
         // Sequence number, acknowledgment and window of the peer's latest segment.
         let mut before = None;
+        let mut scale = 0;
         for (step, moment) in input.steps.iter().zip(&kernel.moments).take(difference.step) {
             if let Action::Send(packet, _) = &step.action
                 && let Some(tcp) = tcp(&packet.body)
             {
                 if let Some(ack) = tcp.ack.filter(|ack| ahead(*ack, case.acked) && !ahead(*ack, case.heard)) {
                     case.acked = ack;
-                    case.is_half_open &= ack != case.heard;
+                    let is_next = tcp.flags.has(Flags::SYN)
+                        || tcp.seq.is_some_and(|range| range.start == case.expected);
+                    case.is_half_open &= ack != case.heard || !is_next;
                 }
                 case.is_urgent |= tcp.flags.has(Flags::URG);
                 case.stamp = stamps(tcp).map(|stamps| stamps.0).or(case.stamp);
@@ -96,7 +102,13 @@ impl<'a> Case<'a> {
                 }
                 if let Some(ack) = seen.ack {
                     case.expected = if syn { ack.wrapping_sub(input.isn) } else { ack };
+                    let shift = if syn { 0 } else { scale };
+                    case.edge = case.expected.wrapping_add(u32::from(seen.window.unwrap_or(0)) << shift);
                 }
+                scale = seen.options.iter().flatten().fold(scale, |scale, option| match option {
+                    TcpOption::WindowScale(shift) => *shift,
+                    _ => scale,
+                });
                 // A challenge leaves it half open.
                 case.has_answered |= !syn;
             }
@@ -211,6 +223,20 @@ const PREDICATES: &[(&str, Predicate)] = &[
             _ => false,
         };
         case.is_urgent && is_look
+    }),
+    ("beyond_window", |case| {
+        // Between the edges of the two windows, or across the kernel's.
+        let syn = u32::from(case.sends(Flags::SYN));
+        let end = case.segment.and_then(|tcp| tcp.seq).map_or(0, |range| range.end);
+        let beyond = end.wrapping_add(syn).wrapping_sub(case.edge);
+        syn == 0 && case.segment.is_some() && case.edge != 0 && beyond < 70_000
+    }),
+    ("fin_probed", |case| {
+        let is_fin = |line: &String| line.contains("F. ") && line.contains("(0)");
+        case.difference.kernel.len() == 1
+            && case.difference.kernel.iter().chain(&case.difference.ours).all(is_fin)
+            && case.difference.ours.len() < 2
+            && case.segment.is_some()
     }),
     ("future_ack", |case| case.ack().is_some_and(|ack| ahead(ack, case.heard)) && !case.is_half_open),
     ("old_ack", |case| case.ack().is_some_and(|ack| ahead(case.acked, ack)) && !case.is_half_open),

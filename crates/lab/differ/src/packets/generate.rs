@@ -15,7 +15,7 @@ const DISTANCE: Duration = Duration::from_millis(28);
 /// Steps after those that open the connection, at most.
 const STEPS_MAX: u64 = 14;
 
-/// What the peer knows.
+/// Knowledge of the peer.
 struct View {
     isn: u32,
     /// Next sequence number of the peer that the near end expects, from the initial one.
@@ -27,7 +27,7 @@ struct View {
     sent: u32,
     /// Right edge of what the near end has sent.
     heard: u32,
-    /// What the peer has acknowledged.
+    /// Number up to which the peer has acknowledged.
     acked: u32,
     stamps: bool,
     sack: bool,

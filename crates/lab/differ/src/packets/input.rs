@@ -82,7 +82,7 @@ pub enum Action {
 pub struct Step {
     /// Time since the step before, ms.
     pub after: u32,
-    /// What happens.
+    /// Event of the step.
     pub action: Action,
 }
 

@@ -72,7 +72,7 @@ impl Kernel {
     /// Begins a namespace of its own, which ends with the last handle.
     ///
     /// # Errors
-    /// What is missing here, in a sentence: privilege, /dev/net/tun, or `ip`.
+    /// Says what is missing here: privilege, /dev/net/tun, or `ip`.
     pub fn new() -> Result<Kernel, String> {
         if !pio::userns::is_privileged() {
             return Err("it needs CAP_NET_ADMIN, as root has it".into());

@@ -56,7 +56,7 @@ struct Waiting {
 pub struct Finding {
     /// The input, shortened.
     pub input: Input,
-    /// What differs.
+    /// The difference.
     pub difference: Difference,
     /// The kernel's side.
     pub kernel: Trace,
@@ -64,7 +64,7 @@ pub struct Finding {
     pub seeds: Vec<u64>,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Default)]
 pub struct Report {
     /// Inputs and differences.
@@ -77,14 +77,14 @@ pub struct Report {
     pub explained: BTreeMap<&'static str, Vec<u64>>,
     /// Unexplained ones.
     pub findings: Vec<Finding>,
-    /// What was reached.
+    /// Coverage.
     pub coverage: Coverage,
 }
 
 /// Runs inputs until the goal or the time is reached.
 ///
 /// # Errors
-/// What is missing here, in a sentence.
+/// Says what is missing here.
 pub fn run(options: &Options) -> Result<Report, String> {
     let kernel = Kernel::new().map_err(|why| format!("no kernel to compare with: {why}"))?;
     let clock = SystemClock::new();
@@ -225,7 +225,7 @@ fn shorten(wanted: &str, finding: Finding, kernel: &Kernel) -> Finding {
 /// Runs one input on both sides, and returns its script and its difference.
 ///
 /// # Errors
-/// What is missing here, in a sentence.
+/// Says what is missing here.
 pub fn replay(input: &Input) -> Result<(String, Option<Difference>), String> {
     let kernel = Kernel::new()?;
     let ours = Ours::run(input).map_err(|error| error.to_string())?;

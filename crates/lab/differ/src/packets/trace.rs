@@ -1,4 +1,4 @@
-//! What an end did: its answers and its packets, without what differs from run to run.
+//! Traces of an end: its answers and its packets, without what differs from run to run.
 
 use base::Duration;
 use drill::lang::{Body, Flags, Packet, TcpOption};
@@ -21,14 +21,14 @@ pub struct Moment {
     pub seen: Vec<Seen>,
 }
 
-/// What an end did.
+/// Everything that an end did.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trace {
     /// One for each step.
     pub moments: Vec<Moment>,
     /// States of the connection's sockets when all was over, as Linux names them.
     pub end: String,
-    /// What was wrong with a packet, whatever the other end did.
+    /// Complaints about packets, whatever the other end did.
     pub wrong: Vec<String>,
     /// The most that a step was late, or what was sent was read late.
     pub late: Duration,

@@ -41,7 +41,7 @@ impl Peer {
     /// Returns the bytes of an IP packet to the near end. An echo that the near end has not shown is computed.
     ///
     /// # Errors
-    /// What cannot be built, in a sentence: a packet that is no segment, or one without a number.
+    /// Says what cannot be built: a packet that is no segment, or one without a number.
     pub fn build(&mut self, packet: &Packet) -> Result<Vec<u8>, String> {
         let Body::Tcp(tcp) = &packet.body else { return Err("the peer sends segments alone".into()) };
         if let Some((script, live)) = self.flow.first_stamp {
@@ -60,7 +60,7 @@ impl Peer {
     /// SYN tells the near end's initial number.
     ///
     /// # Errors
-    /// What is wrong with the packet: a bad header, a wrong checksum, or a byte that the application did not write.
+    /// Says what is wrong with the packet: a bad header, a wrong checksum, a byte that the application did not write.
     pub fn read(&mut self, octets: Vec<u8>) -> Result<Option<Packet>, String> {
         let sent = read(Instant::ZERO, octets)?;
         let Some(tcp) = sent.tcp().filter(|_| sent.destination == self.remote) else { return Ok(None) };
