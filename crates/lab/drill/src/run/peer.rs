@@ -133,7 +133,7 @@ mod tests {
             (Peer::new(end(1, 0), end(2, 80), 5), Peer::new(end(2, 80), end(1, 4000), 7_000));
         let syn = near.build(&packet(Flags::SYN, 7_000, 0, 90_000, 0)).expect("a SYN");
         let seen = peer.read(syn).expect("good").expect("to this peer");
-        assert_eq!(seen.to_string(), "> S 0:0(0) win 100 <TS val 1000 ecr 0,nop,nop>");
+        assert!(seen.to_string().ends_with(" S 0:0(0) win 100 <TS val 1000 ecr 0,nop,nop>"), "{seen}");
         assert_eq!(peer.latest_stamp(), FIRST_STAMP);
         let answer = peer.build(&packet(Flags::SYN | Flags::ACK, 5, 1, 400, 1_000)).expect("a SYN-ACK");
         let word = |at: usize| u32::from_be_bytes(answer[at..at + 4].try_into().expect("four bytes"));
