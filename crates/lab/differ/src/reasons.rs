@@ -98,15 +98,15 @@ pub const ROWS: &[Row] = &[
         name: "acknowledgment of unsent data",
         kind: Kind::Packets,
         key: "future_ack",
-        reason: "Linux answers since 6.18.40, as RFC 5961, section 5.2, demands. The setting `ignore_future_acks` of \
-                 the profile `linux` imitates earlier ones; without it the answer is the same.",
+        reason: "Linux 6.18.44 answers it, as RFC 5961, section 5.2, demands. The profile `linux` has the setting \
+                 `ignore_future_acks`, which does not.",
     },
     Row {
         name: "old acknowledgment",
         kind: Kind::Packets,
         key: "old_ack",
-        reason: "Linux refuses acknowledgments older than what the connection has acknowledged at all. RFC 5961, \
-                 section 5.2, takes those within MAX.SND.WND, as here.",
+        reason: "Linux refuses an acknowledgment of less than the connection has sent. RFC 5961, section 5.2, takes \
+                 those within MAX.SND.WND, as here.",
     },
     Row {
         name: "FIN acknowledged at once",
