@@ -139,6 +139,18 @@ impl Lane {
         self.queue
     }
 
+    /// Has a ring a count of the kernel's that cannot be?
+    pub(super) fn is_broken(&self) -> bool {
+        self.rx.is_broken() || self.fill.is_broken() || self.tx.is_broken() || self.completion.is_broken()
+    }
+
+    /// Spoils a ring, as a child that writes to its memory does.
+    #[cfg(test)]
+    pub(super) fn spoil(&mut self) {
+        self.tx.lie();
+        assert_eq!(self.tx.free(u32::MAX), 0);
+    }
+
     /// Are packets waiting?
     pub(super) fn is_ready(&mut self) -> bool {
         self.rx.available(1) > 0

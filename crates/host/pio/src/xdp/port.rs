@@ -76,6 +76,8 @@ pub struct XdpPort {
     /// Number of the interface on which the lanes are ([`Steering::epoch`]).
     pub(super) epoch: u64,
     pub(super) returns: u64,
+    /// How often sockets were opened again because of a count in a ring that cannot be.
+    pub(super) rings_broken: u64,
     /// Counters of lanes that ended.
     pub(super) past: LaneCounts,
     pub(super) config: XdpConfig,
@@ -129,6 +131,7 @@ impl XdpPort {
             leaves: None,
             epoch: 0,
             returns: 0,
+            rings_broken: 0,
             past: LaneCounts::default(),
             config,
             unsent: false,
@@ -371,8 +374,13 @@ impl PacketIo for XdpPort {
         if self.unsent && !self.down {
             self.kick()?;
         }
-        if count == 0 && self.down {
-            self.still_down()?;
+        if count == 0 {
+            if self.down {
+                self.still_down()?;
+            }
+            if self.lanes.iter().any(Lane::is_broken) {
+                return Err(self.open_again());
+            }
         }
         Ok(count)
     }
@@ -492,6 +500,7 @@ impl PacketIo for XdpPort {
         stats
             .push(("gone_ms", self.gone.map_or(0, |since| sys::monotonic().since(since).as_millis() as u64)));
         stats.push(("returns", self.returns));
+        stats.push(("rings_broken", self.rings_broken));
         stats.extend(self.monitor.stats());
         stats
     }

@@ -102,6 +102,43 @@ impl XdpPort {
         self.watch();
     }
 
+    /// Opens the sockets again: a ring has a count that cannot be, because another process writes to its memory.
+    /// Packets in the rings are lost, as by a network.
+    #[cold]
+    pub(super) fn open_again(&mut self) -> IoError {
+        self.rings_broken += 1;
+        self.say("a ring shared with the kernel has a count that cannot be: its sockets are opened again");
+        let queues: Vec<u16> = self.lanes.iter().map(Lane::queue).collect();
+        self.drop_lanes();
+        self.unsent = false;
+        let device = name_of(self.lane.ifindex)
+            .map_err(|_| Refusal::Absent)
+            .and_then(|name| Device::find(&name, self.config.whole).map_err(|_| Refusal::Absent));
+        let lanes = device.and_then(|device| {
+            let lanes = open_lanes(&device, &queues, self.lane, &self.steering, &self.pool);
+            lanes.map_err(|error| Refusal::of(&error, &device))
+        });
+        match lanes {
+            Ok(lanes) => {
+                self.lanes = lanes;
+                self.watch();
+                self.refill();
+                // The owner polls other descriptors from now on.
+                IoError::Down
+            }
+            Err(Refusal::Absent) => {
+                self.lose();
+                self.absence()
+            }
+            Err(Refusal::Final(why)) => {
+                (self.ended, self.gone) = (true, Some(sys::monotonic()));
+                self.steering.end(&why);
+                self.say(&unusable(&why));
+                self.absence()
+            }
+        }
+    }
+
     fn say(&self, what: &str) {
         if self.caps.queue == 0 {
             eprintln!("millstream: {}: {what}", self.caps.name);

@@ -7,6 +7,9 @@
 //! The producer of a slot publishes it by storing `producer` with release order; the consumer loads `producer` with
 //! acquire order, and hands the slot back by storing `consumer` the same way. Both sides work on cached counts and
 //! touch the other's cache line only when those run out.
+//!
+//! The memory may be mapped elsewhere too, in a child of this process. So a count of the other side is taken only where
+//! it can be: after one that cannot, the ring is broken, and has no slots any more.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -144,6 +147,7 @@ pub(crate) struct Producer<T> {
     next: u32,
     /// The consumer's count when last looked at.
     seen: u32,
+    broken: bool,
 }
 
 impl<T: Copy> Producer<T> {
@@ -155,15 +159,30 @@ impl<T: Copy> Producer<T> {
 
     fn new(ring: Ring<T>) -> Producer<T> {
         let (next, seen) = (ring.producer().load(Ordering::Relaxed), ring.consumer().load(Ordering::Acquire));
-        Producer { ring, next, seen }
+        Producer { ring, next, seen, broken: false }
     }
 
     /// Slots that can be filled. Looks at the other side only if there are fewer than `wanted` for sure.
     pub(crate) fn free(&mut self, wanted: u32) -> u32 {
         if self.ring.size - self.next.wrapping_sub(self.seen) < wanted {
-            self.seen = self.ring.consumer().load(Ordering::Acquire);
+            self.look();
         }
-        self.ring.size - self.next.wrapping_sub(self.seen)
+        if self.broken { 0 } else { self.ring.size - self.next.wrapping_sub(self.seen) }
+    }
+
+    /// Looks at the consumer's count: it lies between its last one and ours.
+    fn look(&mut self) {
+        let seen = self.ring.consumer().load(Ordering::Acquire);
+        if seen.wrapping_sub(self.seen) > self.next.wrapping_sub(self.seen) {
+            self.broken = true;
+        } else {
+            self.seen = seen;
+        }
+    }
+
+    /// Returns true if the consumer's count was one that cannot be.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
     }
 
     /// Fills the next slot. The caller has seen that one is free.
@@ -181,8 +200,14 @@ impl<T: Copy> Producer<T> {
 
     /// Published slots that the other side has not taken yet.
     pub(crate) fn unread(&mut self) -> u32 {
-        self.seen = self.ring.consumer().load(Ordering::Acquire);
-        self.next.wrapping_sub(self.seen)
+        self.look();
+        if self.broken { 0 } else { self.next.wrapping_sub(self.seen) }
+    }
+
+    /// Claims that the other side has read what was not written, for tests.
+    #[cfg(test)]
+    pub(super) fn lie(&self) {
+        self.ring.consumer().store(self.next.wrapping_add(1), Ordering::Release);
     }
 
     /// Does the kernel want to be called for what was published?
@@ -203,6 +228,7 @@ pub(crate) struct Consumer<T> {
     next: u32,
     /// The producer's count when last looked at.
     seen: u32,
+    broken: bool,
 }
 
 impl<T: Copy> Consumer<T> {
@@ -214,16 +240,25 @@ impl<T: Copy> Consumer<T> {
 
     fn new(ring: Ring<T>) -> Consumer<T> {
         let (next, seen) = (ring.consumer().load(Ordering::Relaxed), ring.producer().load(Ordering::Acquire));
-        Consumer { ring, next, seen }
+        Consumer { ring, next, seen, broken: false }
     }
 
-    /// Slots that can be read. Looks at the other side only if there are fewer than `wanted` for sure. Never
-    /// more than the ring has, whatever the other side says.
+    /// Slots that can be read. Looks at the other side only if there are fewer than `wanted` for sure.
     pub(crate) fn available(&mut self, wanted: u32) -> u32 {
         if self.seen.wrapping_sub(self.next) < wanted {
-            self.seen = self.ring.producer().load(Ordering::Acquire);
+            let seen = self.ring.producer().load(Ordering::Acquire);
+            if seen.wrapping_sub(self.next) > self.ring.size {
+                (self.broken, self.seen) = (true, self.next);
+            } else if !self.broken {
+                self.seen = seen;
+            }
         }
-        self.seen.wrapping_sub(self.next).min(self.ring.size)
+        self.seen.wrapping_sub(self.next)
+    }
+
+    /// Returns true if the producer's count was one that cannot be.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
     }
 
     /// The slot `ahead` of the next one. The caller has seen that it is filled.
@@ -313,6 +348,36 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn counts_that_cannot_be_break_the_ring() {
+        for (ahead, breaks) in [(0, false), (1, false), (4, false), (5, true), (9, true), (u32::MAX, true)] {
+            let (mut producer, mut consumer) = detached::<u64>(8, u32::MAX - 2);
+            for value in 0..4 {
+                assert!(producer.free(1) > 0);
+                producer.push(value);
+            }
+            producer.publish();
+            let read = producer.ring.consumer().load(Ordering::Relaxed).wrapping_add(ahead);
+            consumer.ring.consumer().store(read, Ordering::Relaxed);
+            let free = producer.free(u32::MAX);
+            assert_eq!(
+                (free, producer.is_broken()),
+                if breaks { (0, true) } else { (4 + ahead, false) },
+                "{ahead}"
+            );
+            assert_eq!(producer.unread(), if breaks { 0 } else { 4 - ahead }, "{ahead}");
+
+            let written = consumer.next.wrapping_add(ahead.wrapping_mul(2));
+            producer.ring.producer().store(written, Ordering::Relaxed);
+            let filled = consumer.available(u32::MAX);
+            let wanted = if breaks { (0, true) } else { (ahead.wrapping_mul(2), false) };
+            assert_eq!((filled, consumer.is_broken()), wanted, "{ahead}");
+            // What is broken stays so, whatever is said later.
+            producer.ring.producer().store(consumer.next.wrapping_add(1), Ordering::Relaxed);
+            assert_eq!(consumer.available(u32::MAX), u32::from(!breaks), "{ahead}");
         }
     }
 

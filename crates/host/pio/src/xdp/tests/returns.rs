@@ -147,6 +147,24 @@ fn ten_rounds_lose_no_frame_and_no_claim() {
 }
 
 #[test]
+fn a_ring_with_a_count_that_cannot_be_is_opened_again() {
+    let Some(cable) = Cable::new(1, 1500) else { return };
+    let Some(mut port) = cable.port() else { return };
+    port.claim(&listener(80)).expect("granted");
+    let full = frames(&port);
+    port.net_events(&mut Vec::new());
+    for round in 1..=3 {
+        port.lanes[0].spoil();
+        assert!((0..100).any(|_| says_down(&mut port)), "round {round}");
+        assert_eq!((count(&port, "rings_broken"), frames(&port)), (round, full));
+        assert!(is_heard(&cable, OURS, 80, std::slice::from_mut(&mut port)), "round {round}");
+        let mut batch: TxBatch = (0..8).map(|_| broadcast(&mut port)).collect();
+        assert_eq!(port.tx(&mut batch).expect("sent"), 8);
+    }
+    assert_eq!((count(&port, "down"), count(&port, "returns")), (0, 0));
+}
+
+#[test]
 fn an_open_connection_goes_on() {
     for mode in [XdpMode::Auto, XdpMode::Native] {
         let Some(mut cable) = Cable::new(1, 1500) else { return };
