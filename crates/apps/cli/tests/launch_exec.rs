@@ -412,3 +412,20 @@ fn a_static_program_that_is_spawned_has_the_connection() {
     let _server = launch(&bed, &["python3", "-u", "-c", SPAWNS, &program]);
     assert_eq!(ask(&bed, "8204").0, "static");
 }
+
+/// Children are made in ten ways, of which one is past every library.
+#[test]
+fn whatever_makes_a_child_the_parent_serves_on() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let program = compiled(&bed, "clones");
+    for link in ["nic:ms0", "xdp:ms0"] {
+        let args = ["run", "--link", link, "--", &program];
+        let _server = bed.spawn(&bed.server, Path::new(MILLSTREAM), &args).expect("it starts");
+        for turn in 0..2 {
+            for way in 0..10 {
+                let who = if way == 9 { "parent" } else { "child" };
+                assert_eq!(ask(&bed, "7600").0, format!("{who} {way}"), "{link}, turn {turn}");
+            }
+        }
+    }
+}

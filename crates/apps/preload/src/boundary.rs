@@ -2,7 +2,7 @@
 //! apart from what the program calls. A call of the kernel's or of the C API's that failed is `Ok(-1)`, with `errno`
 //! set.
 
-use crate::{report, signals};
+use crate::{fork, report, signals};
 use capi::boundary::fault;
 pub(crate) use capi::boundary::{Failure, Outcome, Refused};
 use libc::{c_int, c_void};
@@ -52,6 +52,9 @@ pub(crate) fn inside<R>(call: impl FnOnce() -> R) -> R {
                 signals::deliver();
             }
         }
+    }
+    if INSIDE.get() == 0 {
+        fork::notice();
     }
     INSIDE.set(INSIDE.get() + 1);
     let _out = Out;

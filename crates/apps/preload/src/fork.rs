@@ -3,16 +3,27 @@
 //! Connections stay with the parent; a child that uses one is given a socket under the same number which the parent
 //! relays ([`relay`](crate::relay)).
 //!
+//! Children that are made past fork(3), by clone, clone3 and _Fork, and by syscall(2), are told of as forks. One that
+//! shares its parent's memory or its descriptors, and not both, would change what the parent's stack uses: as after
+//! vfork(2) it gets memory of its own where the parent waits for it, and is refused elsewhere.
+//!
+//! A child that was made past all functions of the C library is noticed at its first call: a page that the kernel wipes
+//! in children says so. It was not prepared for, so it gets no connections.
+//!
 //! A handler of a signal may fork while the thread is in a call of ours. What that holds stays held until the handler
 //! is over, so it is not waited for, and the child gets no connections.
 
-use crate::boundary::is_inside;
+use crate::boundary::{errno, is_inside, say_once, set_errno};
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::real;
 use crate::table::{self, Held};
 use crate::{bell, description, epoll, limit, relay, report, sockets, stack};
+use capi::memory::is_nowhere;
+use libc::{c_int, c_long, c_void, pid_t};
 use sock::hosted::Still;
 use std::cell::RefCell;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{MutexGuard, Once};
 
 /// Locks held during a fork, so that no other thread holds it in the child for ever.
@@ -52,7 +63,82 @@ pub(crate) fn watch() {
     WATCH.call_once(|| {
         // SAFETY: functions that may run where a fork is.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+        mark();
     });
+}
+
+/// Not zero in a process that knows itself; the kernel wipes it in children. NULL before [`watch`].
+static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
+
+fn mark() {
+    const LEN: usize = 4096;
+    let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, which stays.
+    unsafe {
+        let page = libc::mmap(null_mut(), LEN, rights, kind, -1, 0);
+        if page == libc::MAP_FAILED || libc::madvise(page, LEN, libc::MADV_WIPEONFORK) != 0 {
+            return;
+        }
+        let mark = page.cast::<AtomicU32>();
+        (*mark).store(1, Ordering::Relaxed);
+        MARK.store(mark, Ordering::Release);
+    }
+}
+
+/// Returns true if this process is a child that has not been noticed yet.
+#[inline(always)]
+fn is_unnoticed() -> bool {
+    // SAFETY: NULL, or a page that stays mapped.
+    unsafe { MARK.load(Ordering::Acquire).as_ref() }.is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)
+}
+
+/// Notices that this process is a child of which nothing was told. For the outermost frame of a call.
+#[inline(always)]
+pub(crate) fn notice() {
+    if is_unnoticed() {
+        notice_now();
+    }
+}
+
+#[cold]
+fn notice_now() {
+    if HELD.try_with(|held| held.borrow().is_some()) == Ok(true) {
+        // A handler of fork that came before ours.
+        return in_child();
+    }
+    // A thread of the parent may have held one of these: it is not there to let go of it.
+    let whole =
+        stack::opening(false).is_some() && relay::quiet(false).is_some() && description::free().is_some();
+    if !whole {
+        stack::never();
+    }
+    // Its parent asks there.
+    relay::lose_way();
+    let opened = stack::opened().is_some();
+    in_child();
+    if opened {
+        let what = "a child made by the system call clone itself was not seen: the connections that it inherited are \
+                    lost there (ENOTCONN)";
+        crate::boundary::say(what);
+    }
+}
+
+/// Makes a child by `make`, a fork without the C library's handlers. A child that does not return from it calls
+/// [`in_child`] itself.
+pub(crate) fn told(make: impl FnOnce() -> c_long) -> c_long {
+    if MARK.load(Ordering::Acquire).is_null() {
+        return make();
+    }
+    before();
+    let made = make();
+    let why = errno();
+    if made == 0 {
+        in_child()
+    } else {
+        in_parent()
+    }
+    set_errno(why);
+    made
 }
 
 extern "C" fn before() {
@@ -72,10 +158,11 @@ extern "C" fn before() {
 }
 
 /// Lets go of the locks. What the child inherits, and whether a call of ours was interrupted.
-fn take() -> (Option<relay::Heirs>, bool) {
-    let Some(prepared) = HELD.try_with(RefCell::take).ok().flatten() else { return (None, false) };
+/// `None` if nothing was prepared.
+fn take() -> Option<(Option<relay::Heirs>, bool)> {
+    let prepared = HELD.try_with(RefCell::take).ok().flatten()?;
     drop(prepared.locks);
-    (prepared.heirs, prepared.inside)
+    Some((prepared.heirs, prepared.inside))
 }
 
 /// Listeners that this process has together with another: a connection of its own to one of them goes by the kernel,
@@ -89,7 +176,7 @@ fn share_listeners() {
 }
 
 extern "C" fn in_parent() {
-    if let (Some(heirs), _) = take() {
+    if let Some((Some(heirs), _)) = take() {
         relay::serve(heirs);
     }
 }
@@ -104,8 +191,14 @@ fn streams() -> Vec<Held> {
     all
 }
 
-extern "C" fn in_child() {
-    let (heirs, inside) = take();
+pub(crate) extern "C" fn in_child() {
+    // SAFETY: as in `is_unnoticed`.
+    if let Some(mark) = unsafe { MARK.load(Ordering::Acquire).as_ref() }
+        && mark.swap(1, Ordering::Relaxed) != 0
+    {
+        return;
+    }
+    let (heirs, inside) = take().unwrap_or((None, true));
     limit::forked();
     epoll::forked();
     if stack::forget() {
@@ -136,4 +229,165 @@ extern "C" fn in_child() {
         relay::forked();
     }
     relay::inherit(heirs);
+}
+
+// --- past fork(3) ---------------------------------------------------------------------------------------------------
+
+/// Entry function of a child.
+pub(crate) type Entry = extern "C" fn(*mut c_void) -> c_int;
+
+/// Kind of a child, to this library.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Child {
+    /// It shares memory and descriptors, as a thread does, or brings thread-local memory of its own: the kernel's.
+    Thread,
+    /// A fork, with these flags.
+    Fork(u64),
+    /// It shares memory or descriptors alone.
+    Refused,
+}
+
+fn child_of(flags: u64) -> Child {
+    let has = |bits: c_int| flags & bits as u64 != 0;
+    match (has(libc::CLONE_VM), has(libc::CLONE_FILES)) {
+        _ if has(libc::CLONE_SETTLS | libc::CLONE_THREAD) => Child::Thread,
+        (true, true) => Child::Thread,
+        (false, false) => Child::Fork(flags & !(libc::CLONE_VFORK as u64)),
+        (true, false) if has(libc::CLONE_VFORK) => {
+            Child::Fork(flags & !((libc::CLONE_VM | libc::CLONE_VFORK) as u64))
+        }
+        _ if stack::opened().is_some() => Child::Refused,
+        _ => Child::Thread,
+    }
+}
+
+fn refused() -> c_int {
+    static TOLD: Once = Once::new();
+    say_once(&TOLD, "clone with one of CLONE_VM and CLONE_FILES is refused (EINVAL): name both or none");
+    set_errno(libc::EINVAL);
+    -1
+}
+
+/// Function that a child runs, and its argument.
+struct Begin {
+    entry: Entry,
+    arg: *mut c_void,
+}
+
+extern "C" fn begin(begin: *mut c_void) -> c_int {
+    in_child();
+    // SAFETY: the child has a copy of the frame of `clone` below.
+    let begin = unsafe { &*begin.cast::<Begin>() };
+    (begin.entry)(begin.arg)
+}
+
+/// # Safety
+/// C's contract of clone(2) as the C library has it; the last three are read as the flags say.
+pub(crate) unsafe fn clone(
+    entry: Option<Entry>,
+    stack: *mut c_void,
+    flags: c_int,
+    arg: *mut c_void,
+    parent: *mut pid_t,
+    tls: *mut c_void,
+    child: *mut pid_t,
+) -> c_int {
+    let (Some(own), false) = (entry, stack.is_null()) else {
+        // SAFETY: the caller's arguments; the C library says what is wrong with them.
+        return unsafe { real::clone(entry, stack, flags, arg, parent, tls, child) };
+    };
+    match child_of(flags as u32 as u64) {
+        // SAFETY: the caller's arguments.
+        Child::Thread => unsafe { real::clone(entry, stack, flags, arg, parent, tls, child) },
+        Child::Refused => refused(),
+        Child::Fork(flags) => {
+            let first = Begin { entry: own, arg };
+            let first = (&raw const first).cast_mut().cast::<c_void>();
+            // SAFETY: the caller's arguments, and what `begin` takes.
+            let make =
+                || unsafe { real::clone(Some(begin), stack, flags as c_int, first, parent, tls, child) };
+            told(|| make().into()) as c_int
+        }
+    }
+}
+
+/// # Safety
+/// C's contract of _Fork(3).
+pub(crate) unsafe fn fork_alone() -> pid_t {
+    // SAFETY: no arguments.
+    told(|| unsafe { real::_Fork() }.into()) as pid_t
+}
+
+/// clone(2) as the kernel has it: the child returns from it, too.
+///
+/// # Safety
+/// The kernel's contract.
+pub(crate) unsafe fn clone_raw(flags: c_long, stack: c_long, c: c_long, d: c_long, e: c_long) -> c_long {
+    // SAFETY: the caller's arguments.
+    let kernels = |flags: c_long| unsafe { real::syscall(libc::SYS_clone, flags, stack, c, d, e, 0) };
+    if stack != 0 {
+        return kernels(flags);
+    }
+    match child_of(flags as u64) {
+        Child::Thread => kernels(flags),
+        Child::Refused => refused().into(),
+        // The C library's function has its own locks in order in the child.
+        // SAFETY: no arguments.
+        Child::Fork(flags) if flags == libc::SIGCHLD as u64 => unsafe { libc::fork() }.into(),
+        Child::Fork(flags) => told(|| kernels(flags as c_long)),
+    }
+}
+
+/// Words of `struct clone_args`: the flags first, the stack sixth.
+const ARGS_MAX: usize = 512;
+const STACK: usize = 5;
+
+/// clone3(2).
+///
+/// # Safety
+/// The kernel's contract.
+pub(crate) unsafe fn clone3(args: c_long, size: c_long) -> c_long {
+    // SAFETY: the caller's arguments, or a copy of them.
+    let kernels = |args: c_long| unsafe { real::syscall(libc::SYS_clone3, args, size, 0, 0, 0, 0) };
+    let words = size as usize / size_of::<u64>();
+    if is_nowhere(args as *const u8) || !(STACK + 1..=ARGS_MAX).contains(&words) {
+        return kernels(args);
+    }
+    let mut copy = [0_u64; ARGS_MAX];
+    // SAFETY: C's contract: so many bytes; whole words of them are no more.
+    unsafe { std::ptr::copy_nonoverlapping(args as *const u64, copy.as_mut_ptr(), words) };
+    match child_of(copy[0]) {
+        _ if copy[STACK] != 0 || size as usize % size_of::<u64>() != 0 => kernels(args),
+        Child::Thread => kernels(args),
+        Child::Refused => refused().into(),
+        Child::Fork(flags) => {
+            copy[0] = flags;
+            told(|| kernels(copy.as_ptr() as c_long))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what shares memory and descriptors is the kernel's, and what has memory of its own is a fork.
+    use super::*;
+
+    #[test]
+    fn flags_tell_what_a_child_is() {
+        let sig = libc::SIGCHLD as u64;
+        let bits = |bits: c_int| bits as u32 as u64 | sig;
+        for flags in [sig, bits(libc::CLONE_NEWPID), bits(libc::CLONE_NEWNET | libc::CLONE_FS)] {
+            assert_eq!(child_of(flags), Child::Fork(flags), "{flags:x}");
+        }
+        // The parent does not wait: it answers what the child asks.
+        for waits in [libc::CLONE_VFORK, libc::CLONE_VM | libc::CLONE_VFORK] {
+            assert_eq!(child_of(bits(waits)), Child::Fork(sig));
+        }
+        let thread = libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND | libc::CLONE_FILES;
+        for flags in
+            [thread, thread | libc::CLONE_SETTLS, libc::CLONE_SETTLS, libc::CLONE_VM | libc::CLONE_FILES]
+        {
+            assert_eq!(child_of(bits(flags)), Child::Thread, "{flags:x}");
+        }
+    }
 }

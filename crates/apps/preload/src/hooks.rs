@@ -9,8 +9,8 @@ use crate::boundary::{Failure, Outcome, Refused, door, is_inside};
 use crate::description::Kind;
 use crate::table::{self, Held, Place};
 use crate::{
-    data, descriptors, epoll, exec, moves, names, options, poll, privileges, relay, rights, signals, sockets,
-    spawn, streams, threads,
+    data, descriptors, epoll, exec, fork, moves, names, options, poll, privileges, relay, rights, signals,
+    sockets, spawn, streams, threads,
 };
 use libc::{FILE, uid_t};
 use libc::{
@@ -166,6 +166,7 @@ macro_rules! list_of_arguments {
 /// Calls that a handler sees in any case.
 macro_rules! others {
     ($($text:literal $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty => $handler:path;)+) => {
+        #[allow(non_snake_case, reason = "the C library's names")]
         mod real_others {
             use super::*;
             $(real! { $name($($arg: $ty),*) -> $ret })+
@@ -176,6 +177,7 @@ macro_rules! others {
             ///
             /// # Safety
             /// The contract of the C library's function.
+            #[allow(non_snake_case, reason = "the C library's name")]
             #[cfg_attr(not(test), unsafe(no_mangle))]
             pub unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
                 // SAFETY: the caller's arguments, handed on.
@@ -417,8 +419,16 @@ others! {
     capset(header: *mut c_void, data: *const c_void) -> c_int => privileges::capset;
     "what listens does so on the stack before."
     chroot(path: *const c_char) -> c_int => privileges::chroot;
-    "socket calls, capset, execve, execveat and fork go the way of the functions of their names; io_uring_setup is \
-     ENOSYS with one line of warning."
+    "a child with memory of its own is a fork, and so is one that its parent waits for (CLONE_VFORK); one that shares \
+     memory or descriptors alone is EINVAL once the stack runs, with one line of warning."
+    clone(
+        entry: Option<fork::Entry>, stack: *mut c_void, flags: c_int, arg: *mut c_void, parent: *mut pid_t, tls: *mut
+        c_void, child: *mut pid_t
+    ) -> c_int => fork::clone;
+    "a fork."
+    _Fork() -> pid_t => fork::fork_alone;
+    "socket calls, capset, execve, execveat, fork, vfork, clone and clone3 go the way of the functions of their names; \
+     io_uring_setup is ENOSYS with one line of warning."
     syscall(
         number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long
     ) -> c_long => threads::syscall;

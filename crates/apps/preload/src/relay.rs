@@ -115,6 +115,11 @@ pub(crate) fn inherit(heirs: Option<Heirs>) {
     }
 }
 
+/// This process has none: its parent uses it.
+pub(crate) fn lose_way() {
+    CHANNEL.store(NONE, Ordering::Release);
+}
+
 /// The channel, which a fork in this process must not sweep away.
 pub(crate) fn channel() -> c_int {
     CHANNEL.load(Ordering::Acquire)

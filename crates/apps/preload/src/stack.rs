@@ -12,7 +12,7 @@ use std::ffi::{CString, OsString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The stack of this process.
@@ -38,6 +38,7 @@ static READER: AtomicU32 = AtomicU32::new(0);
 static TOO_EARLY: OnceLock<String> = OnceLock::new();
 /// Lock of the thread that opens it.
 static OPENING: Mutex<()> = Mutex::new(());
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Returns the settings of `millstream run`, or nothing.
 pub(crate) fn settings() -> Option<&'static Settings> {
@@ -124,6 +125,11 @@ impl Stack {
     }
 }
 
+/// This process opens none: a lock that it takes is held for ever by a thread of its parent.
+pub(crate) fn never() {
+    NEVER.store(true, Ordering::Release);
+}
+
 /// Nothing opens one meanwhile. `None` if a thread does, and that is not to be waited for.
 pub(crate) fn opening(wait: bool) -> Option<MutexGuard<'static, ()>> {
     if wait { Some(OPENING.lock().unwrap_or_else(PoisonError::into_inner)) } else { OPENING.try_lock().ok() }
@@ -145,6 +151,12 @@ pub(crate) fn opened() -> Option<&'static Stack> {
 pub(crate) fn open() -> Result<&'static Stack, Refused> {
     if let Some(stack) = opened() {
         return Ok(stack);
+    }
+    if NEVER.load(Ordering::Acquire) {
+        say(
+            "a child made by the system call clone itself found its parent busy: it gets no sockets (ENETDOWN)",
+        );
+        return Err(Refused(libc::ENETDOWN));
     }
     threads::undisturbed(open_alone)
 }

@@ -3,8 +3,8 @@
 
 use crate::boundary::{is_inside, say, set_errno, stay_inside};
 use crate::hooks::{self, real};
-use crate::limit;
 use crate::table;
+use crate::{fork, limit};
 pub(crate) use capi::host::undisturbed;
 use capi::memory::is_nowhere;
 use libc::{c_char, c_int, c_long, c_uint, c_void, pthread_attr_t, pthread_t, sigset_t};
@@ -188,7 +188,9 @@ pub(crate) unsafe fn syscall(
             libc::SYS_execve => hooks::execve(a as _, b as _, c as _).into(),
             libc::SYS_execveat => hooks::execveat(fd, b as _, c as _, d as _, int(e)).into(),
             // The C library's function knows who wants to hear of a fork.
-            libc::SYS_fork => libc::fork().into(),
+            libc::SYS_fork | libc::SYS_vfork => libc::fork().into(),
+            libc::SYS_clone => fork::clone_raw(a, b, c, d, e),
+            libc::SYS_clone3 => fork::clone3(a, b),
             libc::SYS_io_uring_setup if crate::stack::settings().is_some() => no_rings(),
             _ => real::syscall(number, a, b, c, d, e, f),
         }
