@@ -429,3 +429,35 @@ fn whatever_makes_a_child_the_parent_serves_on() {
         }
     }
 }
+
+/// Connects, says something, and reads four bytes or to the end.
+const SAYS: &str = "
+import socket, sys
+c = socket.create_connection((sys.argv[1], 7700), 20)
+c.sendall(sys.argv[2].encode() + b'\\n')
+print(c.recv(4, socket.MSG_WAITALL).decode())
+";
+
+/// Children that have given up root misuse their way to the parent: it serves the others, and keeps nothing.
+#[test]
+fn a_hostile_child_has_no_hold_on_its_parent() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let program = compiled(&bed, "hostile");
+    let _server = launch(&bed, &[&program]);
+    let say = |what: &str| {
+        let said = bed.in_ns_within(&bed.client, 60, "python3", &["-c", SAYS, SERVER_ADDR, what]);
+        said.unwrap_or_else(|e| panic!("{what}: {e}")).trim_end().to_owned()
+    };
+    assert_eq!(ask(&bed, "7700").0, "hello");
+    let count = || say("count").parse::<u32>().expect("a number");
+    let before = count();
+    for how in ["block", "leak", "share"] {
+        assert_eq!(say(how), "done", "{how}");
+        for _ in 0..5 {
+            assert_eq!(say("hello"), "hell", "beside {how}");
+        }
+        // Shares are bounded, and every child that lives has a channel and its connection.
+        let most = if how == "share" { 256 + 40 } else { 40 };
+        assert!(count() < before + most, "{how}: {before}, {}", count());
+    }
+}

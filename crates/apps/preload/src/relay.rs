@@ -1,8 +1,13 @@
 //! Connections that a child has inherited. They stay on the parent's stack; a child that uses one asks the parent
 //! for it, over a channel that the fork has made, and gets one end of a UNIX socket pair under the same number,
 //! across exec too. A thread of the parent carries bytes between that and the connection.
+//!
+//! A child may have given up its rights, and be taken over. So its channel speaks of nothing but what this child was
+//! given, the thread waits for no child, and what a child may hold here is bounded.
 
 mod ask;
+#[cfg(test)]
+mod tests;
 
 use crate::bell;
 use crate::boundary::{Refused, errno, inside, say};
@@ -13,7 +18,7 @@ use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held};
 use crate::threads;
-use ask::{Question, both_names, hear_child, is_whole};
+use ask::{Question, both_names, discard, hear_child, is_channel, is_whole, refuse};
 pub(crate) use ask::{adopt_channel, get_option, set_option};
 use libc::{c_int, c_void, epoll_event, iovec, msghdr, ssize_t};
 use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets, address};
@@ -50,6 +55,8 @@ pub(crate) struct Heirs {
     parents: c_int,
     childs: c_int,
     streams: Vec<Held>,
+    /// Connections of which the child has a socket already, by their names here.
+    taken: Vec<usize>,
 }
 
 impl Heirs {
@@ -60,16 +67,16 @@ impl Heirs {
         let held = table::all().0.into_iter().filter_map(table::ours).find(unused)?;
         let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
         // That process may be gone, and the connections with it.
-        send(channel(), &mut wish(Wish::Share, &held), parents);
+        send(channel(), &mut wish(Wish::Share, &held), parents, 0);
         close(parents);
-        Some(Heirs { parents: NONE, childs, streams: Vec::new() })
+        Some(Heirs { parents: NONE, childs, streams: Vec::new(), taken: Vec::new() })
     }
 
-    /// A channel for a program that is spawned: about connections that it has already, and those of `streams`, which it
-    /// takes when it uses them.
-    pub(crate) fn of_spawned(streams: Vec<Held>) -> Option<Heirs> {
+    /// A channel for a program that is spawned: about connections of which it has sockets already, and those of
+    /// `streams`, which it takes when it uses them.
+    pub(crate) fn of_spawned(streams: Vec<Held>, taken: Vec<usize>) -> Option<Heirs> {
         let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
-        Some(Heirs { parents, childs, streams })
+        Some(Heirs { parents, childs, streams, taken })
     }
 
     /// The child's end.
@@ -83,7 +90,7 @@ impl Heirs {
             return None;
         }
         let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
-        Some(Heirs { parents, childs, streams: streams.to_vec() })
+        Some(Heirs { parents, childs, streams: streams.to_vec(), taken: Vec::new() })
     }
 }
 
@@ -232,7 +239,7 @@ pub(crate) fn adopt_way(fd: c_int) {
     CHANNEL.store(fd, Ordering::Release);
 }
 
-/// Receives a message: how long it was, or -1, and the descriptor that came with it.
+/// Receives a message: how long it was, or -1, and the descriptor that came with it. The kernel drops all others.
 fn receive(channel: c_int, into: &mut [u8], flags: c_int) -> (ssize_t, Option<c_int>) {
     let mut control = [0_u64; 4];
     let mut part = iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
@@ -241,7 +248,7 @@ fn receive(channel: c_int, into: &mut [u8], flags: c_int) -> (ssize_t, Option<c_
         let mut message: msghdr = MaybeUninit::zeroed().assume_init();
         (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
         message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&control);
+        message.msg_controllen = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
         let got = loop {
             match real::recvmsg(channel, &raw mut message, flags | libc::MSG_CMSG_CLOEXEC) {
                 -1 if errno() == libc::EINTR => {}
@@ -262,7 +269,16 @@ fn receive(channel: c_int, into: &mut [u8], flags: c_int) -> (ssize_t, Option<c_
 struct Child {
     channel: c_int,
     streams: Vec<Held>,
+    /// Those of which it has a socket, by their names here: it may ask for their options.
+    taken: Vec<usize>,
+    /// The channel that this process made, which is the channel itself, or by way of which a child has shared.
+    root: c_int,
 }
+
+/// Most channels that exist by way of one of this process's own.
+const SHARES_MAX: usize = 256;
+/// Most messages of a child that are answered before the thread looks at others.
+const MESSAGES_MAX: usize = 64;
 
 /// Work that the thread has not seen yet.
 struct New {
@@ -307,7 +323,7 @@ pub(crate) fn relay_to_itself(held: &Held) -> Result<(), Refused> {
         let made = Description::make(Kind::Relayed, held.is_v6(), NONE);
         let mut more = made.more();
         more.names = Some(names_of(stack, held));
-        more.relayed = Some(Relayed { handle: held.name(), channel: own_channel() });
+        more.relayed = Some(Relayed { handle: held.name(), channel: own_channel(held.name()) });
         drop(more);
         // SAFETY: numbers alone.
         unsafe {
@@ -324,17 +340,27 @@ pub(crate) fn relay_to_itself(held: &Held) -> Result<(), Refused> {
     })
 }
 
-/// This process's way to its own thread, for options of what that relays; [`NONE`] if there is no descriptor.
-fn own_channel() -> c_int {
-    static OWN: Mutex<(u32, c_int)> = Mutex::new((0, NONE));
+/// A way of this process to its own thread, for options of one connection that that relays, which children inherit;
+/// [`NONE`] if there is no descriptor. Those of connections that are closed are closed here.
+fn own_channel(handle: usize) -> c_int {
+    static OWN: Mutex<(u32, Vec<c_int>)> = Mutex::new((0, Vec::new()));
     let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if *own == (bell::forks(), own.1) && own.1 != NONE {
-        return own.1;
+    if own.0 != bell::forks() {
+        *own = (bell::forks(), Vec::new());
     }
-    let Some(heirs) = Heirs::of_spawned(Vec::new()) else { return NONE };
+    let relayed: Vec<Held> = table::all().0.into_iter().filter_map(table::ours).collect();
+    own.1.retain(|channel| {
+        let used = relayed.iter().any(|held| held.more().relayed.is_some_and(|it| it.channel == *channel));
+        if !used {
+            table::remove_hidden(*channel);
+            close(*channel);
+        }
+        used
+    });
+    let Some(heirs) = Heirs::of_spawned(Vec::new(), vec![handle]) else { return NONE };
     let kept = duplicate(heirs.childs);
     serve(heirs);
-    *own = (bell::forks(), kept);
+    own.1.push(kept);
     kept
 }
 
@@ -366,7 +392,8 @@ pub(crate) fn serve(heirs: Heirs) {
         if heirs.parents == NONE {
             return;
         }
-        let child = Child { channel: threads::hidden(heirs.parents), streams: heirs.streams };
+        let channel = threads::hidden(heirs.parents);
+        let child = Child { channel, streams: heirs.streams, taken: heirs.taken, root: channel };
         let mut all = new();
         all.children.push(child);
         all.wake();
@@ -563,29 +590,44 @@ impl Relay {
         }
     }
 
-    /// Answers what a child has asked.
+    /// Answers what a child has asked; more of it at the next look.
     fn answer(&mut self, at: usize, room: &mut [u8]) {
-        while let Some(child) = self.children.get_mut(at).and_then(Option::as_mut) {
-            let channel = child.channel;
-            match child.hear() {
+        for _ in 0..MESSAGES_MAX {
+            let Some(child) = self.children.get_mut(at).and_then(Option::as_mut) else { return };
+            let heard = child.hear();
+            let hears = match heard {
                 Heard::Nothing => return,
-                Heard::Released => {}
-                Heard::Gone => {
-                    self.children[at] = None;
-                    self.unwatch(channel);
-                }
-                Heard::Take(held) => self.give(channel, held, room),
-                Heard::Share(channel) => {
-                    let streams = child.streams.clone();
-                    self.attend(Child { channel: threads::hidden(channel), streams });
-                }
+                Heard::Released => true,
+                Heard::Gone => false,
+                Heard::Take(held) => self.give(at, held, room),
+                Heard::Share(channel) => self.share(at, channel),
                 Heard::Question(question) => {
-                    let about = self.pumps.iter().flatten().find(|pump| pump.handle() == question.handle);
+                    let given = child.taken.contains(&question.handle);
+                    let about =
+                        self.pumps.iter().flatten().find(|pump| given && pump.handle() == question.handle);
                     question.answer(self.stack, about.map(Pump::below));
+                    true
                 }
+            };
+            if !hears && let Some(child) = self.children[at].take() {
+                self.unwatch(child.channel);
             }
             self.forget_given();
         }
+    }
+
+    /// Listens to a child of a child; returns true.
+    fn share(&mut self, at: usize, channel: c_int) -> bool {
+        let Some(child) = &self.children[at] else { return false };
+        let (streams, root) = (child.streams.clone(), child.root);
+        if self.children.iter().flatten().filter(|child| child.root == root).count() > SHARES_MAX {
+            say("a child has more children of its own than may have its connections: those are gone there");
+            close(channel);
+        } else {
+            let channel = threads::hidden(channel);
+            self.attend(Child { channel, streams, taken: Vec::new(), root });
+        }
+        true
     }
 
     /// Closes the ends that no child can ask for any more.
@@ -601,24 +643,28 @@ impl Relay {
         });
     }
 
-    /// Gives a child one end of a pair, and relays the other; or the end that another child has got.
-    fn give(&mut self, channel: c_int, held: Option<Held>, room: &mut [u8]) {
+    /// Gives a child one end of a pair, and relays the other; or the end that another child has got. Returns false if
+    /// the child does not hear it: it is gone, or does not read its answers.
+    fn give(&mut self, at: usize, held: Option<Held>, room: &mut [u8]) -> bool {
+        let Some(child) = &mut self.children[at] else { return false };
+        let channel = child.channel;
         let Some(held) = held else { return refuse(channel) };
         let handle = held.name();
         if let Some(given) = self.given.iter_mut().find(|given| given.handle == handle) {
-            // A child that is gone by now has no use for it.
-            send(channel, &mut given.names, given.childs);
-            return;
+            child.taken.push(handle);
+            return send(channel, &mut given.names, given.childs, libc::MSG_DONTWAIT);
         }
         let Some([mine, childs]) = pair(libc::SOCK_STREAM) else { return refuse(channel) };
         let mut names = raw_names(self.stack, &held);
-        if !send(channel, &mut names, childs) {
+        if !send(channel, &mut names, childs, libc::MSG_DONTWAIT) {
             close(childs);
             close(mine);
-            return;
+            return false;
         }
+        child.taken.push(handle);
         self.given.push(Given { handle, names, childs: threads::hidden(childs) });
         self.begin(Pump::new(held, threads::hidden(mine)), room);
+        true
     }
 
     /// Relays one more connection.
@@ -653,6 +699,13 @@ impl Relay {
         // It may be in neither set.
         let _ = self.stack.hosted.epoll_ctl_as(self.below, pump.below(), at as Fd, EpollOp::Delete);
         self.unwatch(pump.fd());
+        // The name may be another connection's from now on.
+        if !self.pumps.iter().flatten().any(|other| other.handle() == pump.handle()) {
+            self.children
+                .iter_mut()
+                .flatten()
+                .for_each(|child| child.taken.retain(|name| *name != pump.handle()));
+        }
     }
 }
 
@@ -680,6 +733,10 @@ impl Child {
             Some(None) => return Heard::Nothing,
             Some(Some(with)) => with,
         };
+        if with != NONE && !is_channel(with) {
+            discard(with);
+            return Heard::Gone;
+        }
         if with != NONE
             && let Some(question) = Question::read(&octets, with)
         {
@@ -706,14 +763,6 @@ impl Child {
     }
 }
 
-/// Tells a child that waits for a connection that there is none for it: an answer without names.
-fn refuse(channel: c_int) {
-    let none = [0_u8];
-    // A child that is gone waits no more.
-    // SAFETY: a byte of this frame's.
-    unsafe { real::send(channel, none.as_ptr().cast::<c_void>(), none.len(), libc::MSG_NOSIGNAL) };
-}
-
 /// Both ends of a connection, one after the other, as a child is told them.
 fn raw_names(stack: &Stack, held: &Held) -> [u8; 2 * NAME] {
     let mut names = [0; 2 * NAME];
@@ -730,8 +779,8 @@ pub(crate) fn names_of(stack: &Stack, held: &Held) -> (Vec<u8>, Vec<u8>) {
     both_names(&raw_names(stack, held), held.is_v6())
 }
 
-/// Sends bytes and a descriptor with them.
-fn send(channel: c_int, octets: &mut [u8], fd: c_int) -> bool {
+/// Sends bytes and a descriptor with them; returns true if they went.
+fn send(channel: c_int, octets: &mut [u8], fd: c_int, flags: c_int) -> bool {
     let mut control = [0_u64; 4];
     let mut part = iovec { iov_base: octets.as_mut_ptr().cast(), iov_len: octets.len() };
     // SAFETY: zeroes are a msghdr; everything that it points to lives in this frame, with room for one descriptor.
@@ -745,6 +794,6 @@ fn send(channel: c_int, octets: &mut [u8], fd: c_int) -> bool {
         header.cmsg_type = libc::SCM_RIGHTS;
         header.cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
         libc::CMSG_DATA(header).cast::<c_int>().write_unaligned(fd);
-        real::sendmsg(channel, &raw const message, libc::MSG_NOSIGNAL) == octets.len() as ssize_t
+        real::sendmsg(channel, &raw const message, libc::MSG_NOSIGNAL | flags) == octets.len() as ssize_t
     }
 }

@@ -166,8 +166,9 @@ fn lending(
         let mut streams: Vec<Held> = later.iter().map(|(_, held)| held.clone()).collect();
         streams.sort_by_key(|held| held.name());
         streams.dedup_by_key(|held| held.name());
+        let taken = lent.iter().map(|lent| lent.held.name()).collect();
         let none = lent.is_empty() && streams.is_empty();
-        let heirs = if none { None } else { relay::Heirs::of_spawned(streams) };
+        let heirs = if none { None } else { relay::Heirs::of_spawned(streams, taken) };
         let channel = heirs.as_ref().map_or(NONE, relay::Heirs::childs);
         let mut records: Vec<_> = lent.iter().filter_map(|lent| lent.record(channel)).collect();
         if channel != NONE {

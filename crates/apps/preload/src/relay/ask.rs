@@ -113,7 +113,7 @@ fn ask(
     question.extend_from_slice(value);
     inside(|| {
         let [mine, theirs] = pair(libc::SOCK_SEQPACKET).ok_or(Refused(libc::ENOBUFS))?;
-        let asked = send(relayed.channel, &mut question, theirs);
+        let asked = send(relayed.channel, &mut question, theirs, 0);
         // SAFETY: a descriptor of this frame's.
         unsafe { real::close(theirs) };
         let answer = if asked { hear(mine) } else { None };
@@ -149,6 +149,7 @@ pub(super) fn hear_child(channel: c_int, into: &mut Vec<u8>) -> Option<Option<c_
         return Some(None);
     }
     if got <= 0 {
+        discard(fd.unwrap_or(NONE));
         return None;
     }
     into.truncate(got as usize);
@@ -174,4 +175,36 @@ pub(super) fn both_names(names: &[u8; 2 * NAME], v6: bool) -> (Vec<u8>, Vec<u8>)
 /// Whether a message was as long as was wanted.
 pub(super) fn is_whole(got: ssize_t, wanted: usize) -> bool {
     usize::try_from(got) == Ok(wanted)
+}
+
+/// Returns true of what children send: ends of pairs such as this library makes.
+pub(super) fn is_channel(fd: c_int) -> bool {
+    let is = |name: c_int, wanted: c_int| {
+        let (mut value, mut len) = (0, size_of::<c_int>() as libc::socklen_t);
+        // SAFETY: room for a number.
+        let done = unsafe {
+            real::getsockopt(fd, libc::SOL_SOCKET, name, (&raw mut value).cast::<c_void>(), &raw mut len)
+        };
+        done == 0 && value == wanted
+    };
+    is(libc::SO_DOMAIN, libc::AF_UNIX) && is(libc::SO_TYPE, libc::SOCK_SEQPACKET)
+}
+
+/// Closes what a child should not have sent, on a thread of its own: closing may wait for the child (SO_LINGER, a file
+/// system that the child serves).
+pub(super) fn discard(fd: c_int) {
+    if fd != NONE {
+        let thread = std::thread::Builder::new().name("millstream-close".into());
+        if thread.spawn(move || super::close(fd)).is_err() {
+            super::close(fd);
+        }
+    }
+}
+
+/// Tells a child that waits for a connection that there is none for it: an answer without names. Returns false if the
+/// child does not hear it.
+pub(super) fn refuse(channel: c_int) -> bool {
+    let (none, flags) = ([0_u8], libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+    // SAFETY: a byte of this frame's.
+    unsafe { real::send(channel, none.as_ptr().cast::<c_void>(), none.len(), flags) == 1 }
 }

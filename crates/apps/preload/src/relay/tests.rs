@@ -1,0 +1,87 @@
+//! Goal: whatever a child says, it has what it was given and no more, and nothing that it sends stays here.
+use super::*;
+
+fn child(taken: &[usize]) -> (Child, c_int) {
+    let [channel, childs] = pair(libc::SOCK_SEQPACKET).unwrap();
+    (Child { channel, streams: Vec::new(), taken: taken.to_vec(), root: channel }, childs)
+}
+
+fn is_open(fd: c_int) -> bool {
+    // SAFETY: numbers alone.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
+/// Sends words, and one descriptor several times.
+fn say_with(channel: c_int, words: &[u64], fd: c_int, times: usize) {
+    let mut control = [0_u64; 16];
+    let mut part = iovec { iov_base: words.as_ptr().cast_mut().cast(), iov_len: size_of_val(words) };
+    let bytes = (times * size_of::<c_int>()) as u32;
+    // SAFETY: as in `send`, with room for `times` descriptors.
+    unsafe {
+        let mut message: msghdr = MaybeUninit::zeroed().assume_init();
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(bytes) as usize;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        ((*header).cmsg_level, (*header).cmsg_type) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+        (*header).cmsg_len = libc::CMSG_LEN(bytes) as usize;
+        (0..times).for_each(|at| libc::CMSG_DATA(header).cast::<c_int>().add(at).write_unaligned(fd));
+        assert_eq!(libc::sendmsg(channel, &raw const message, 0), size_of_val(words) as ssize_t);
+    }
+}
+
+/// Waits until no process has the other end of a pipe.
+fn ends(reader: c_int) -> bool {
+    let mut row = libc::pollfd { fd: reader, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one row.
+    unsafe { libc::poll(&raw mut row, 1, 10_000) == 1 && row.revents & libc::POLLHUP != 0 }
+}
+
+#[test]
+fn what_a_child_sends_unasked_is_closed() {
+    let take = Wish::Take as u64;
+    let share = Wish::Share as u64;
+    for (words, times) in [
+        (&[take, 7][..], 1),
+        (&[take, 7], 4),
+        (&[share, 7], 4),
+        (&[77, 7], 1),
+        (&[], 1),
+        (&[take], 1),
+        (&[Wish::GetOption as u64, 7, 0, 0], 3),
+    ] {
+        let (mut child, childs) = child(&[7]);
+        let mut ends_of_pipe = [NONE; 2];
+        // SAFETY: room for two.
+        unsafe { assert_eq!(libc::pipe(ends_of_pipe.as_mut_ptr()), 0) };
+        say_with(childs, words, ends_of_pipe[1], times);
+        close(ends_of_pipe[1]);
+        assert!(matches!(child.hear(), Heard::Gone), "{words:?}");
+        assert!(ends(ends_of_pipe[0]), "{words:?}, {times} times");
+        [ends_of_pipe[0], childs, child.channel].into_iter().for_each(close);
+    }
+}
+
+#[test]
+fn of_several_channels_one_is_taken() {
+    let (mut child, childs) = child(&[]);
+    let [theirs, ours] = pair(libc::SOCK_SEQPACKET).unwrap();
+    say_with(childs, &[Wish::Share as u64, 7], ours, 5);
+    close(ours);
+    let Heard::Share(shared) = child.hear() else { panic!("a channel") };
+    close(shared);
+    assert!(ends(theirs), "the others are nowhere");
+    assert!(is_open(child.channel) && matches!(child.hear(), Heard::Nothing));
+    [theirs, childs, child.channel].into_iter().for_each(close);
+}
+
+#[test]
+fn a_connection_that_was_not_given_is_none() {
+    let (mut child, childs) = child(&[]);
+    say_with(childs, &[Wish::Take as u64, 7], childs, 1);
+    assert!(matches!(child.hear(), Heard::Take(None)));
+    assert!(refuse(child.channel));
+    // A child that does not read its answers is not waited for.
+    assert!((0..1_000_000).any(|_| !refuse(child.channel)));
+    [childs, child.channel].into_iter().for_each(close);
+}
