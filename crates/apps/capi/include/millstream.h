@@ -51,8 +51,8 @@ typedef int ms_look(void *arg, const void *octets, size_t len);
  * TOML file with more of them. The file comes first, then the environment (`MILLSTREAM_LINK`, ...), then the
  * list: the later wins. NULL takes the environment alone.
  *
- * NULL with EINVAL for a setting that cannot be, ENODEV for a link that cannot be opened; ms_error() says what to
- * do.
+ * NULL with EINVAL for a setting that cannot be, EPERM or EACCES for a missing privilege, ENODEV for a link that
+ * cannot be opened otherwise; ms_error() says what to do.
  */
 struct ms_ctx *ms_open(const char *const *settings);
 

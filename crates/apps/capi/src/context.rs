@@ -36,7 +36,7 @@ pub(crate) fn open(settings: &Settings) -> Outcome<Vec<Context>> {
     });
     // Its threads take no signals: those are for the program's.
     let opened = host::undisturbed(|| sock::open_interruptible(settings, || Box::new(Threads)));
-    let opened = opened.map_err(|e| refuse(libc::ENODEV, &e.0))?;
+    let opened = opened.map_err(|e| refuse(e.errno().raw(), &e.0))?;
     let control = serve(&opened);
     let born = forks();
     let tree = opened.tree;

@@ -121,7 +121,9 @@ impl StackArgs {
         let layer = |port: Box<dyn PacketIo>| -> Result<Box<dyn PacketIo>, OpenError> {
             let clock = SystemClock::new();
             let piped = Piped::new(port, pipes.clone(), seed, move || clock.now());
-            Ok(Box::new(piped.map_err(|e| OpenError(format!("--path over {}: {e}", settings.link)))?))
+            Ok(Box::new(
+                piped.map_err(|e| OpenError::because(format!("--path over {}: {e}", settings.link)))?,
+            ))
         };
         Ok(sock::open_over(settings, layer)?)
     }

@@ -58,7 +58,7 @@ impl Stack {
     #[pyo3(signature = (settings, config = None))]
     fn new(py: Python<'_>, settings: Vec<(String, String)>, config: Option<&str>) -> PyResult<Self> {
         let settings = read(config, &settings).map_err(|e| PyValueError::new_err(e.0))?;
-        let live = py.detach(|| Live::open(&settings)).map_err(|e| because(libc::ENODEV, &e.0))?;
+        let live = py.detach(|| Live::open(&settings)).map_err(|e| because(e.errno().raw(), &e.0))?;
         Ok(Stack { way: Way::to(live) })
     }
 

@@ -65,5 +65,5 @@ pub(crate) fn engine(settings: &Settings) -> Result<Option<offload::Config>, Ope
 }
 
 fn refusal(settings: &Settings, why: &str) -> OpenError {
-    OpenError(format!("offload_workers = {} {why}", settings.offload_workers.0))
+    OpenError::because(format!("offload_workers = {} {why}", settings.offload_workers.0))
 }

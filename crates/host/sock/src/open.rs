@@ -1,5 +1,6 @@
 //! From settings to running stacks: one per core, each on its own queue of the link.
 
+use crate::Errno;
 use crate::card::{self, card};
 use crate::clock::{Clock, SystemClock};
 use crate::direct::Direct;
@@ -19,7 +20,32 @@ use trace::blackbox::{BlackBox, Files, Size};
 
 /// A stack could not be opened; the text says what to do.
 #[derive(Debug)]
-pub struct OpenError(pub String);
+pub struct OpenError(pub String, Errno);
+
+impl OpenError {
+    /// The link, or something beside it, is not what it has to be (ENODEV).
+    pub fn because(why: String) -> OpenError {
+        OpenError(why, Errno::ENODEV)
+    }
+
+    /// Returns what errno is to say: EPERM or EACCES where a privilege is missing, else ENODEV.
+    pub fn errno(&self) -> Errno {
+        self.1
+    }
+}
+
+impl From<pio::OpenError> for OpenError {
+    fn from(error: pio::OpenError) -> OpenError {
+        let errno = match &error {
+            pio::OpenError::Privilege { .. } => Errno::EPERM,
+            pio::OpenError::Os { error, .. } if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                Errno::EACCES
+            }
+            _ => Errno::ENODEV,
+        };
+        OpenError(error.to_string(), errno)
+    }
+}
 
 impl std::fmt::Display for OpenError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -86,12 +112,12 @@ pub fn open_hosted(settings: &Settings, host: Box<dyn Host>) -> Result<(Opened, 
     let (mut host, mut hosted) = (Some(host), None);
     let settings = Settings { cores: 1, ..settings.clone() };
     let opened = open_with(&settings, Ok, |settings, _, core| {
-        let host = host.take().ok_or_else(|| OpenError("a program has one stack".into()))?;
+        let host = host.take().ok_or_else(|| OpenError::because("a program has one stack".into()))?;
         let started = start_hosted(settings, core, host)?;
         hosted = Some(started.clone());
         Ok(started)
     })?;
-    let hosted = hosted.ok_or_else(|| OpenError("the link has no queue".into()))?;
+    let hosted = hosted.ok_or_else(|| OpenError::because("the link has no queue".into()))?;
     Ok((opened, hosted))
 }
 
@@ -101,7 +127,7 @@ fn open_with(
     mut start: impl FnMut(&Settings, usize, Core) -> Result<Stack, OpenError>,
 ) -> Result<Opened, OpenError> {
     if settings.cores == 0 {
-        return Err(OpenError("cores = 0: a stack needs at least one core".into()));
+        return Err(OpenError::because("cores = 0: a stack needs at least one core".into()));
     }
     card::engine(settings)?;
     let registry = registry(settings)?;
@@ -109,7 +135,7 @@ fn open_with(
         0 => settings.link.clone(),
         number => format!("{},share={number}", settings.link),
     };
-    let ports = pio::open(&link, settings.cores).map_err(|e| OpenError(e.to_string()))?;
+    let ports = pio::open(&link, settings.cores)?;
     reachable(settings, &ports)?;
     let (seed, secret) = seed_and_secret(settings.seed)?;
     let config = CoreConfig { secret, ..core_config(settings, seed) };
@@ -133,12 +159,14 @@ fn open_with(
     }
     let tree = Arc::new(Tree::new(&stacks));
     for (name, value) in &settings.sysctl.0 {
-        tree.set(name, value).map_err(|e| OpenError(format!("sysctl {name} = {value}: {e}")))?;
+        tree.set(name, value).map_err(|e| OpenError::because(format!("sysctl {name} = {value}: {e}")))?;
     }
     let metrics = match settings.metrics.as_str() {
         "" => None,
         address => Some(metrics::serve(address, &stacks).map_err(|e| {
-            OpenError(format!("metrics = \"{address}\": {e}; want a free address like 127.0.0.1:9187"))
+            OpenError::because(format!(
+                "metrics = \"{address}\": {e}; want a free address like 127.0.0.1:9187"
+            ))
         })?),
     };
     Ok(Opened { stacks, taps, tree, metrics, control: settings.control })
@@ -148,7 +176,7 @@ fn open_with(
 fn reachable(settings: &Settings, ports: &[Box<dyn PacketIo>]) -> Result<(), OpenError> {
     let alone = ports.iter().any(|port| !port.caps().shares_kernel_addresses);
     if alone && settings.address.is_empty() {
-        return Err(OpenError(format!(
+        return Err(OpenError::because(format!(
             "{}: this link has no address of the kernel's; give it one, such as address = \"10.0.0.1/24\" (--address)",
             settings.link
         )));
@@ -161,7 +189,7 @@ fn reachable(settings: &Settings, ports: &[Box<dyn PacketIo>]) -> Result<(), Ope
     // The kernel answers for the addresses of such an interface, and for no others.
     let own = pio::addresses_of(interface);
     match settings.address.iter().find(|(addr, _)| !own.contains(addr)) {
-        Some((addr, prefix)) => Err(OpenError(format!(
+        Some((addr, prefix)) => Err(OpenError::because(format!(
             "{}: {addr} is not an address of {interface}, whose addresses this link shares with the kernel; \
              leave --address out, or say: ip address add {addr}/{prefix} dev {interface}",
             settings.link
@@ -184,7 +212,7 @@ fn lanes(settings: &Settings, core: usize, port: Box<dyn PacketIo>) -> Result<Fi
     };
     let clock = SystemClock::new();
     Lanes::fit(port, workers, &format!("millstream-lane-{core}"), move || clock.now(), begin)
-        .map_err(|e| OpenError(format!("workers = {workers}: {e}")))
+        .map_err(|e| OpenError::because(format!("workers = {workers}: {e}")))
 }
 
 /// Where connections that die by an error leave what is known of them, if anywhere.
@@ -194,9 +222,11 @@ fn blackbox_files(settings: &Settings) -> Result<Option<Files>, OpenError> {
         return Ok(None);
     }
     if settings.blackbox == 0 {
-        return Err(OpenError("blackbox_on_error needs blackbox, a number of records per connection".into()));
+        return Err(OpenError::because(
+            "blackbox_on_error needs blackbox, a number of records per connection".into(),
+        ));
     }
-    let refuse = |e| OpenError(format!("blackbox_on_error = \"{directory}\": {e}"));
+    let refuse = |e| OpenError::because(format!("blackbox_on_error = \"{directory}\": {e}"));
     Files::in_directory(directory.as_ref()).map(Some).map_err(refuse)
 }
 
@@ -214,14 +244,14 @@ fn limits(settings: &Settings) -> Limits {
 
 fn start_hosted(settings: &Settings, core: Core, host: Box<dyn Host>) -> Result<Arc<Hosted>, OpenError> {
     let engine = Engine::new(core, Box::new(SystemClock::new()), limits(settings));
-    Hosted::start(engine, host).map_err(|e| OpenError(format!("the watchdog thread: {e}")))
+    Hosted::start(engine, host).map_err(|e| OpenError::because(format!("the watchdog thread: {e}")))
 }
 
 fn start(settings: &Settings, index: usize, core: Core) -> Result<Stack, OpenError> {
     match settings.mode {
         Mode::Direct => {
             let engine = Engine::new(core, Box::new(SystemClock::new()), limits(settings));
-            Ok(Direct::start(engine).map_err(|e| OpenError(format!("the watchdog thread: {e}")))?)
+            Ok(Direct::start(engine).map_err(|e| OpenError::because(format!("the watchdog thread: {e}")))?)
         }
         Mode::Paired => start_paired(settings, index, core, None),
     }
@@ -246,7 +276,7 @@ fn start_paired(
         Some(host) => Paired::interruptible(&[thread], limits, host),
         None => Paired::new(&[thread], limits),
     });
-    Ok(Arc::new(paired.map_err(|e| OpenError(format!("the stack thread: {e}")))?))
+    Ok(Arc::new(paired.map_err(|e| OpenError::because(format!("the stack thread: {e}")))?))
 }
 
 fn core_config(settings: &Settings, seed: u64) -> CoreConfig {
@@ -271,16 +301,16 @@ fn core_config(settings: &Settings, seed: u64) -> CoreConfig {
 fn registry(settings: &Settings) -> Result<cc::Registry, OpenError> {
     let mut registry = cc::Registry::new();
     let allowed = registry.allow_unfair(settings.cc_allow_unfair);
-    allowed.map_err(|e| OpenError(format!("cc_allow_unfair: {e:?}")))?;
+    allowed.map_err(|e| OpenError::because(format!("cc_allow_unfair: {e:?}")))?;
     for path in &settings.cc_load {
         let loaded = policy::Library::open(path).and_then(|library| library.register(&mut registry));
-        loaded.map_err(|e| OpenError(format!("cc_load: {e}")))?;
+        loaded.map_err(|e| OpenError::because(format!("cc_load: {e}")))?;
     }
     let name = &settings.cc;
     registry.set_default(name).map_err(|why| {
         let offered = registry.available().filter(|listed| listed.offered);
         let names: Vec<_> = offered.map(|listed| listed.name).collect();
-        OpenError(format!("cc = \"{name}\" {why}; there are {}", names.join(", ")))
+        OpenError::because(format!("cc = \"{name}\" {why}; there are {}", names.join(", ")))
     })?;
     Ok(registry)
 }
@@ -301,7 +331,8 @@ fn seed_and_secret(seed: u64) -> Result<(u64, Option<[u64; 2]>), OpenError> {
 
 /// Returns words of a file of entropy.
 fn entropy<const N: usize>(path: &str) -> Result<[u64; N], OpenError> {
-    let refused = |e| OpenError(format!("no secrets to be had from {path}: {e}; give a seed instead"));
+    let refused =
+        |e| OpenError::because(format!("no secrets to be had from {path}: {e}; give a seed instead"));
     let mut file = std::fs::File::open(path).map_err(refused)?;
     let mut words = [0; N];
     for word in &mut words {
@@ -319,7 +350,8 @@ pub fn pin_to(cpu: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: what a stack keeps secret comes from the kernel's generator, or the stack does not open.
+    //! Goal: what a stack keeps secret comes from the kernel's generator, or the stack does not open; a missing
+    //! privilege is told from other reasons.
     use super::*;
     use std::os::linux::fs::MetadataExt;
 
@@ -347,6 +379,22 @@ mod tests {
             (7, None),
             "a repeatable run has none"
         );
+    }
+
+    #[test]
+    fn a_missing_privilege_is_an_errno_of_its_own() {
+        let errno = |link: &str| {
+            let settings = Settings { link: link.into(), ..Settings::default() };
+            open(&settings).err().map(|e| e.errno())
+        };
+        let powerless = || {
+            // The capabilities are this thread's.
+            pio::set_capabilities([[0; 3]; 2]).expect("less is always permitted");
+            errno("packet:lo")
+        };
+        let told = std::thread::scope(|scope| scope.spawn(powerless).join().expect("a thread"));
+        assert_eq!(told, Some(Errno::EPERM));
+        assert_eq!(errno("packet:nowhere0"), Some(Errno::ENODEV));
     }
 
     /// RFC 6528, 4-1.

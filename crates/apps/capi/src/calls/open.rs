@@ -31,8 +31,8 @@ free_doors! {
     /// TOML file with more of them. The file comes first, then the environment (`MILLSTREAM_LINK`, ...), then the
     /// list: the later wins. NULL takes the environment alone.
     ///
-    /// NULL with EINVAL for a setting that cannot be, ENODEV for a link that cannot be opened; ms_error() says what to
-    /// do.
+    /// NULL with EINVAL for a setting that cannot be, EPERM or EACCES for a missing privilege, ENODEV for a link that
+    /// cannot be opened otherwise; ms_error() says what to do.
     fn ms_open(settings: *const *const c_char) -> *mut Context {
         // SAFETY: C's contract.
         let mut contexts = unsafe { opened(settings, Some(1)) }?;
