@@ -1,7 +1,7 @@
 //! Report on the end of a launch. `millstream run` becomes the program that it launches, so another process waits
 //! for that one's end and tells: the processes of the launch have written lines to a file, which this one sums up
 //! and removes. It holds a lock on the file until it has told. A program that ends in order says so in the file and
-//! waits for the lock, so that the report is there before whoever started the launch goes on.
+//! waits for the lock, so that the report is there before the caller of `millstream run` goes on.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};

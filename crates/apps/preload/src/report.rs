@@ -95,7 +95,7 @@ pub(crate) fn open() -> Option<c_int> {
     opened
 }
 
-/// The first process of the launch is about to end: whoever tells does so before it has.
+/// The first process of the launch is about to end: the process that tells does so before.
 pub(crate) fn wait_until_told() {
     let Some(path) = &named().path else { return };
     let first = path.to_str().ok().and_then(|path| path.rsplit_once("launch-")).map(|(_, number)| number);

@@ -105,8 +105,8 @@ fn silence(bell: RawFd) {
     unsafe { real::read(bell, (&raw mut rings).cast::<c_void>(), 8) };
 }
 
-/// Sleeps by `sleep`, in which `bell` can be read, unless a handler has run since `ran`, and one that runs meanwhile ends
-/// it. `None` if one ran before; the program's handlers may run in it.
+/// Sleeps by `sleep`, which `bell` ends, unless a handler has run since `ran`: then `None`. The program's handlers may
+/// run meanwhile, and end it.
 pub(crate) fn sleep<R>(bell: RawFd, ran: Ran, sleep: impl FnOnce() -> R) -> Option<R> {
     let process = forks();
     let slept = outside(|| NAP.with(|nap| nap.sleep(bell, ran.0[0], sleep)));

@@ -19,7 +19,7 @@ const NONE: RawFd = -1;
 pub struct Nap {
     /// Handlers that have run.
     ran: AtomicU32,
-    /// What the thread sleeps on, or is about to.
+    /// Descriptor that the thread sleeps on, or is about to.
     bell: AtomicI32,
 }
 
