@@ -119,6 +119,7 @@ pub(crate) fn run(word: &str, path: &Path) -> ExitCode {
 }
 
 /// Waits until the first process has ended or says that it is about to, and for those that have a stack beside it.
+#[allow(clippy::disallowed_methods, reason = "the end of real processes takes real time")]
 fn wait_for(pid: i32, path: &Path) -> io::Result<Told> {
     let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&changes, path, WatchFlags::MODIFY)?;
