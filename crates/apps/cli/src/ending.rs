@@ -17,7 +17,7 @@ pub(crate) fn on(signals: &[i32], stop: &Arc<AtomicBool>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the first signal is a wish, the second one an order.
+    //! Goal: the first signal is a request, the second one ends the process.
     use super::*;
     use signal_hook::consts::{SIGINT, SIGTERM};
     use std::os::unix::process::ExitStatusExt;

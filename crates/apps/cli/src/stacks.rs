@@ -63,13 +63,16 @@ pub(crate) fn running(pid: Option<u32>) -> Result<Vec<(u32, PathBuf)>, String> {
 /// It is gone, or another user's, or does not listen.
 pub(crate) fn ask(pid: u32, path: &Path, question: &str) -> Result<UnixStream, Unasked> {
     let failed = |e: std::io::Error| Unasked::Failed(format!("{}: {e}", path.display()));
-    let mut socket = UnixStream::connect(path).map_err(|e| match e.kind() {
+    let mut socket = pio::local::connect(path).map_err(|e| match e.kind() {
         ErrorKind::ConnectionRefused => {
             // A process that was killed leaves its socket behind. Another user's is not ours to remove.
             let _ = std::fs::remove_file(path);
             Unasked::Gone
         }
         ErrorKind::NotFound => Unasked::Gone,
+        ErrorKind::WouldBlock => {
+            Unasked::Failed(format!("{}: too many ask at once; ask again", path.display()))
+        }
         ErrorKind::PermissionDenied => Unasked::Refused(refusal(pid, path)),
         _ => failed(e),
     })?;

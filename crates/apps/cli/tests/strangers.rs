@@ -140,7 +140,7 @@ fn opens(folder: &Path, root: &Path, found: &mut Vec<(String, usize)>) {
     }
 }
 
-/// Whoever adds an open says in docs/SECURITY.md who names the path, and what keeps it from being a trap.
+/// An open that is added gets a row in docs/SECURITY.md: who names the path, and what keeps it from being a trap.
 #[test]
 fn every_open_of_a_path_is_listed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").canonicalize().expect("the tree");

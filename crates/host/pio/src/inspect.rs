@@ -1,12 +1,12 @@
 //! The state of an interface, and the rights of this process, as the kernel tells them before any port opens: for
 //! people who ask what a link will do.
 
+use crate::holder;
 use crate::netlink::{self, Monitor, Scope, XdpFeatures};
 use crate::open::OpenError;
 use crate::port::{NetEvent, Route};
 use crate::userns::{CAP_BPF, CAP_IPC_LOCK, CAP_NET_ADMIN, CAP_NET_RAW, has_capability};
 use crate::xdp::device::Ethtool;
-use crate::xdp::holder;
 use base::Addr;
 use std::io;
 

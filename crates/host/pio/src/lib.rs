@@ -10,6 +10,7 @@ mod dpdk;
 mod extensions;
 pub mod fuzz;
 mod group;
+mod holder;
 mod inspect;
 mod interfaces;
 mod lanes;

@@ -22,6 +22,38 @@ const PRIVATE: libc::mode_t = 0o600;
 /// # Errors
 /// The path is too long or taken, or its directory may not be written.
 pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
+    let (address, len) = address_of(path)?;
+    let socket = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0)?;
+    // SAFETY: numbers, and an address that is readable for its length.
+    unsafe {
+        sys::check(libc::fchmod(socket.as_raw_fd(), PRIVATE))?;
+        sys::check(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len))?;
+    }
+    // Nothing can connect before listen.
+    let mode = std::fs::symlink_metadata(path)?.mode();
+    if mode & 0o777 & !PRIVATE != 0 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(PRIVATE))?;
+    }
+    // SAFETY: takes numbers only.
+    sys::check(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) })?;
+    Ok(UnixListener::from(socket))
+}
+
+/// Connects to a socket that may be another user's. Never waits, also where the listener does not accept.
+///
+/// # Errors
+/// None listens there, or it may not be asked. `WouldBlock`: as many as it lets wait do so already.
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    let (address, len) = address_of(path)?;
+    let socket = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0)?;
+    // SAFETY: an address that is readable for its length.
+    sys::check(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+fn address_of(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     // SAFETY: all zero is a valid sockaddr_un.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
@@ -37,20 +69,7 @@ pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
         *place = *byte as libc::c_char;
     }
     let len = offset_of!(libc::sockaddr_un, sun_path) + name.len() + 1;
-    let socket = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0)?;
-    // SAFETY: numbers, and an address that is readable for its length.
-    unsafe {
-        sys::check(libc::fchmod(socket.as_raw_fd(), PRIVATE))?;
-        sys::check(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len as libc::socklen_t))?;
-    }
-    // Nothing can connect before listen.
-    let mode = std::fs::symlink_metadata(path)?.mode();
-    if mode & 0o777 & !PRIVATE != 0 {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(PRIVATE))?;
-    }
-    // SAFETY: takes numbers only.
-    sys::check(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) })?;
-    Ok(UnixListener::from(socket))
+    Ok((address, len as libc::socklen_t))
 }
 
 /// Returns the number of the user who connected, or who listens, at the other end (SO_PEERCRED).
@@ -86,6 +105,23 @@ pub fn user_name(user: u32) -> String {
 mod tests {
     //! Goal: a socket is private from its first moment, and each end learns the other's user.
     use super::*;
+
+    #[test]
+    fn a_listener_that_does_not_accept_is_not_waited_for() {
+        let path = std::env::temp_dir().join(format!("ms-full-{}", std::process::id()));
+        let _listener = listen_privately(&path).expect("a socket");
+        let mut waiting = Vec::new();
+        let full = loop {
+            match connect(&path) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        assert!(waiting.len() >= BACKLOG as usize);
+        std::fs::remove_file(&path).expect("it is there");
+        assert_eq!(connect(&path).expect_err("it is gone").kind(), io::ErrorKind::NotFound);
+    }
 
     #[test]
     fn a_socket_is_private_whatever_the_umask() {

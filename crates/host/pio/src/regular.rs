@@ -1,5 +1,5 @@
-//! Regular files at paths that a person or another user names. An open that waits, as that of a FIFO does until somebody
-//! writes, would hang a stack.
+//! Regular files at paths that a person or another user names. An open that waits, as that of a FIFO does until
+//! another process writes, would hang a stack.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io;

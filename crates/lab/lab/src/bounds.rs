@@ -1,10 +1,8 @@
 //! Bounds of the numbers in an experiment's file: one with a few zeros too many is an error that names the bound, not a
 //! machine without memory.
 
-use crate::spec::{Flow, Ills, Path, Spec, SpecError};
+use crate::spec::{Flow, Ills, Path, RUNS_MAX, Spec, SpecError};
 
-/// Runs of an experiment: its points, each with its seeds.
-pub(crate) const RUNS_MAX: u64 = 1_000_000;
 /// Points of a series.
 const SAMPLES_MAX: f64 = 1e6;
 /// Flows of a run that have hosts of their own, and flows that arrive in time.

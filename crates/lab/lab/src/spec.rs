@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use crate::bounds::RUNS_MAX;
 use crate::captures::Capture;
 use crate::check::{Check, Verdict};
 use crate::formula::evaluate;
@@ -74,6 +73,9 @@ pub struct Spec {
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
 }
+
+/// Runs of an experiment: its points, each with its seeds.
+pub(crate) const RUNS_MAX: u64 = 1_000_000;
 
 fn ten() -> u64 {
     10

@@ -25,7 +25,7 @@ impl Answer<'_> {
     }
 }
 
-/// What the next bytes of a connection are.
+/// The next bytes of a connection, as they were read.
 pub(crate) enum Parsed<'p> {
     /// The beginning of a head.
     Partial,
@@ -84,8 +84,8 @@ pub(crate) fn parse(data: &[u8]) -> Parsed<'_> {
     let mut closing = close || !keep;
     let mut error = None;
     if let Some(coding) = coded {
-        // Beside a length, or in HTTP/1.0, a coding is an attempt at smuggling (section 6.1); one that does not end with
-        // chunked has no end (section 6.3).
+        // Beside a length, or in HTTP/1.0, a coding is an attempt at smuggling (section 6.1); one that does not end
+        // with chunked has no end (section 6.3).
         let last = coding.rsplit(|&byte| byte == b',').next().unwrap_or_default();
         if length.is_some() || version == 0 || !last.trim_ascii().eq_ignore_ascii_case(b"chunked") {
             return Parsed::Bad;

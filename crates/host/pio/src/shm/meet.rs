@@ -2,7 +2,8 @@
 //! other connects. The listener makes the memory and hands it over; the connection stays as bell and as sign
 //! of life.
 //!
-//! The first process holds a lock on `PATH.lock`, so a socket left behind by a process that was killed is not in the way.
+//! The first process holds a lock on `PATH.lock`, so a socket left behind by a process that was killed is not in the
+//! way.
 //!
 //! Other users may write to the directory, as to /tmp: no user but root and this one is met, and what others put there
 //! is refused. A directory without the sticky bit, in which they could replace files, is refused, too.

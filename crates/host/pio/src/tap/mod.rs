@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::holder;
 use crate::netlink::{self, Scope};
 use crate::open::OpenError;
 use crate::port::*;
@@ -18,7 +19,6 @@ use crate::spread::start_of;
 use crate::sys::{self, check_len};
 use crate::vnet;
 use crate::watch::Watch;
-use crate::xdp::holder;
 use base::{Addr, Duration};
 use ring::{Frame, FramePool};
 use std::io::{self, IoSlice};

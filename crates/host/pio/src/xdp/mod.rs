@@ -38,7 +38,6 @@ mod claims;
 mod desc;
 pub(crate) mod device;
 pub mod fuzz;
-pub(crate) mod holder;
 mod lane;
 mod port;
 mod proof;

@@ -63,7 +63,8 @@ impl Files {
     }
 }
 
-/// Makes a file. Others may write to the directory, and know the name beforehand: what is there is removed, not followed.
+/// Makes a file. Others may write to the directory, and know the name beforehand: what is there is removed, not
+/// followed.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

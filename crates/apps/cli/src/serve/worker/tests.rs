@@ -34,11 +34,11 @@ fn take_answers(stream: &mut TcpStream, n: usize, len: usize) {
 #[test]
 fn pipelined_requests_for_long_answers_use_no_stack() {
     let (client, server) = stacks();
-    let listener = listener(&server, 8 << 20);
+    let listener = listener(&server, 64 << 20);
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     // A frame for each request would need more than this.
-    let worker = std::thread::Builder::new().stack_size(256 * 1024).spawn(move || {
+    let worker = std::thread::Builder::new().stack_size(128 * 1024).spawn(move || {
         let content = Content::generated(64);
         run(&server, &listener, &content, &stopped, None).map(|totals| totals.requests)
     });
