@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Outcome, cards, deny, lab, left_out, python, rfc, run, suites, tidy, wasm};
+use crate::{Outcome, cards, deny, differ, lab, left_out, python, rfc, run, suites, tidy, wasm};
 
 struct Step {
     name: &'static str,
@@ -36,6 +36,7 @@ const STEPS: &[Step] = &[
     Step { name: "python", what: "the wheel: built, installed, its tests", run: python::python },
     Step { name: "cards", what: "guests with real network drivers, the short form", run: cards::short },
     Step { name: "suites", what: "CPython's sockets on the kernel and on the stack", run: suites::short },
+    Step { name: "differ-calls", what: "generated calls on the kernel and on the stack", run: differ_calls },
     Step { name: "docs", what: "documentation without warnings", run: docs },
     Step { name: "fuzz", what: "a short run of every fuzz target", run: fuzz },
 ];
@@ -130,8 +131,12 @@ fn dpdk_hosts() -> Outcome {
     tests(&["--package", "millstream", "--features", "dpdk", "--test", "dpdk"], &[])
 }
 
+fn differ_calls() -> Outcome {
+    differ::differ(&["calls".into(), "--runs".into(), "2000".into()])
+}
+
 fn differ_packets() -> Outcome {
-    crate::differ::differ(&["packets".into(), "--runs".into(), "1000".into()])
+    differ::differ(&["packets".into(), "--runs".into(), "1000".into()])
 }
 
 fn budgets() -> Outcome {

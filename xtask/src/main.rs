@@ -36,8 +36,6 @@ cargo xtask COMMAND
   headers              write headers and manual pages of the library for C programs from its functions
   wasm                 prove that core/* imports nothing: no I/O, no clock, no operating system
   deny                 licences, sources and known vulnerabilities of dependencies
-  differ packets [--seed N] [--runs N] [--minutes M] [--explain]
-                       generated peers on the kernel and on the stack, compared (root; docs/SUITES.md)
   docs [--open]        the documentation, without warnings
   rfc [--check]        write docs/RFC.md: RFC clauses, the code that obeys them, the tests that prove it
   rfc --text FOLDER    compare the lists of clauses with the documents, rfcN.txt in FOLDER
@@ -52,6 +50,9 @@ cargo xtask COMMAND
                        boot guests with real network drivers and try the links in them; `cards --help` says more
   suites [--short] [--only WORDS]
                        run suites of other projects on the kernel and on the stack; `suites --help` says more
+  differ calls|packets [--seed N] [--runs N] [--minutes M] [--explain]
+                       run generated programs of socket calls, or generated peers, on the kernel and on the stack,
+                       and compare (root; docs/SUITES.md)
   pgo                  build everything laid out by what it does under load (profile-guided), into target/pgo
 ";
 

@@ -22,7 +22,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     // lab
     ("emu", &["base", "wire", "cc", "offload", "tcp", "ring", "pio", "trace", "stack", "sock"]),
     ("drill", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
-    ("differ", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu", "drill", "bench"]),
+    (
+        "differ",
+        &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu", "drill", "bench"],
+    ),
     (
         "lab",
         &["base", "wire", "cc", "offload", "tcp", "policy", "ring", "pio", "trace", "stack", "sock", "emu"],

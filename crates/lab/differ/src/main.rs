@@ -2,14 +2,15 @@
 #![forbid(unsafe_code)]
 
 use differ::options::{HELP, Options};
-use differ::packets;
+use differ::{calls, packets};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.split_first() {
+        Some((kind, rest)) if kind == "calls" => Options::of(rest).and_then(|options| calls::run(&options)),
         Some((kind, rest)) if kind == "packets" => peers(rest),
-        _ => Err(format!("differ packets [OPTION...]\n{HELP}")),
+        _ => Err(format!("differ calls|packets [OPTION...]\n{HELP}")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

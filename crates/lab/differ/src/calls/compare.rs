@@ -4,7 +4,7 @@ use super::reasons::{self, Row};
 use super::step::Step;
 use std::collections::BTreeSet;
 
-/// What the comparison of two results says.
+/// The outcome of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// No difference but those that rows explain: the names of these.
@@ -48,9 +48,45 @@ fn short(line: &str) -> String {
     words.join(" ")
 }
 
-fn difference(steps: &[Step], kernel: String, stack: String) -> Difference {
-    let step = step_of(&kernel).max(step_of(&stack)).and_then(|at| steps.get(at));
-    let call = step.map_or_else(|| "the end".to_owned(), Step::kind);
+/// Circumstances of a step that a row may ask for.
+fn context(steps: &[Step], at: usize, before: &[String], is_crash: bool) -> &'static str {
+    // A call that slept is told when later steps are done.
+    let last = before.iter().filter_map(|line| step_of(line)).max().unwrap_or(0);
+    let done = &steps[..steps.len().min(at.max(last) + 1)];
+    // A read keeps its pointer while it sleeps, and what it takes is missed later.
+    let is_bad = |step: &Step| {
+        (step.name == "recv" && step.arg(4) != 0)
+            || (is_crash && (step.kind().contains("unmapped") || step.kind().contains("over the edge")))
+            || (is_crash && matches!(step.name, "accept" | "name") && step.arg(step.args.len() - 1) == 5)
+    };
+    let has_child = done.iter().any(|step| step.name == "child");
+    if done.iter().any(is_bad) && (is_crash || !has_child) {
+        return ", bad pointers";
+    }
+    if has_child {
+        return ", after a child";
+    }
+    let sleepers =
+        || before.iter().filter(|line| line.ends_with(": asleep")).filter_map(|line| step_of(line));
+    let Some(first) = sleepers().next() else { return "" };
+    let closes = |step: &Step| step.name == "close" || (step.name == "dup" && matches!(step.arg(2), 1 | 2));
+    if done.iter().skip(first).any(closes) {
+        ", closed while a call slept"
+    } else if sleepers()
+        .filter(|at| steps.get(*at).is_some_and(|step| matches!(step.name, "recv" | "accept")))
+        .count()
+        > 1
+    {
+        ", several reads asleep"
+    } else {
+        ""
+    }
+}
+
+fn difference(steps: &[Step], before: &[String], kernel: String, stack: String) -> Difference {
+    let at = step_of(&kernel).max(step_of(&stack)).unwrap_or(steps.len());
+    let call = steps.get(at).map_or_else(|| "the end".to_owned(), Step::kind)
+        + context(steps, at, before, stack.ends_with("crashes"));
     let results = format!("{} | {}", short(&kernel), short(&stack));
     Difference { key: format!("{call}: {results}"), results, kernel, stack }
 }
@@ -64,7 +100,7 @@ pub(super) fn compare(steps: &[Step], kernel: &[String], stack: &[String]) -> Ve
         if plain == ours {
             continue;
         }
-        let found = difference(steps, plain, ours);
+        let found = difference(steps, &kernel[..at.min(kernel.len())], plain, ours);
         let Some(Row { name, goes_on, .. }) = reasons::explains(&found.key) else {
             return Verdict::Found(found);
         };
@@ -101,6 +137,9 @@ mod tests {
         let steps = [Step { name: "join", args: vec![] }];
         let verdict = compare(&steps, &lines(&["0: 1"]), &[]);
         assert!(matches!(verdict, Verdict::Found(Difference { key, .. }) if key == "join: 1 | nothing"));
-        assert_eq!(compare(&steps, &lines(&["0: 1"]), &lines(&["0: 1"])), Verdict::Explained(BTreeSet::new()));
+        assert_eq!(
+            compare(&steps, &lines(&["0: 1"]), &lines(&["0: 1"])),
+            Verdict::Explained(BTreeSet::new())
+        );
     }
 }

@@ -20,14 +20,43 @@ enum Kind {
     Set,
 }
 
-/// Options that cut a connection off, delay its packets or change what the socket is, each on purpose.
+/// Options that cut a connection off, delay its packets or acknowledgments, or change what the socket is.
 const LEFT_OUT: &[&str] = &[
-    "TCP_REPAIR", "TCP_REPAIR_QUEUE", "TCP_REPAIR_OPTIONS", "TCP_REPAIR_WINDOW", "TCP_QUEUE_SEQ", "TCP_MD5SIG",
-    "TCP_MD5SIG_EXT", "TCP_AO_ADD_KEY", "TCP_AO_DEL_KEY", "TCP_AO_INFO", "TCP_AO_GET_KEYS", "TCP_AO_REPAIR",
-    "TCP_TX_DELAY", "SO_ATTACH_FILTER", "SO_MAX_PACING_RATE", "IPV6_ADDRFORM", "SO_BINDTODEVICE", "IP_OPTIONS",
-    "TCP_ULP", "SO_PEEK_OFF", "SO_ATTACH_REUSEPORT_CBPF", "IPV6_PKTINFO", "SO_TXTIME", "SO_SNDBUF", "SO_RCVBUF",
-    "SO_SNDBUFFORCE", "SO_RCVBUFFORCE", "SO_BINDTOIFINDEX", "IP_UNICAST_IF", "IPV6_UNICAST_IF", "IP_MTU",
-    "TCP_WINDOW_CLAMP", "TCP_FASTOPEN_CONNECT",
+    "TCP_REPAIR",
+    "TCP_REPAIR_QUEUE",
+    "TCP_REPAIR_OPTIONS",
+    "TCP_REPAIR_WINDOW",
+    "TCP_QUEUE_SEQ",
+    "TCP_MD5SIG",
+    "TCP_MD5SIG_EXT",
+    "TCP_AO_ADD_KEY",
+    "TCP_AO_DEL_KEY",
+    "TCP_AO_INFO",
+    "TCP_AO_GET_KEYS",
+    "TCP_AO_REPAIR",
+    "TCP_TX_DELAY",
+    "SO_ATTACH_FILTER",
+    "SO_MAX_PACING_RATE",
+    "IPV6_ADDRFORM",
+    "SO_BINDTODEVICE",
+    "IP_OPTIONS",
+    "TCP_ULP",
+    "SO_PEEK_OFF",
+    "SO_ATTACH_REUSEPORT_CBPF",
+    "IPV6_PKTINFO",
+    "SO_TXTIME",
+    "SO_SNDBUF",
+    "SO_RCVBUF",
+    "SO_SNDBUFFORCE",
+    "SO_RCVBUFFORCE",
+    "SO_BINDTOIFINDEX",
+    "IP_UNICAST_IF",
+    "IPV6_UNICAST_IF",
+    "IP_MTU",
+    "TCP_WINDOW_CLAMP",
+    "TCP_FASTOPEN_CONNECT",
+    "TCP_QUICKACK",
+    "TCP_DEFER_ACCEPT",
 ];
 
 struct Generator {
@@ -36,17 +65,20 @@ struct Generator {
     slots: [Kind; SLOTS],
     /// The peer's: 0 free, 1 listening, 2 connected; and the port of a listener.
     peers: [(u8, i64); SLOTS],
-    /// In a child, calls wait for nothing.
+    /// The last port that was given.
     port: i64,
 }
 
 /// Returns the program of a seed.
 pub(super) fn program(seed: u64) -> Vec<Step> {
     let rng = Rng::new(seed);
-    let mut g = Generator { rng, steps: Vec::new(), slots: [Kind::Free; SLOTS], peers: [(0, 0); SLOTS], port: 0 };
+    let mut g =
+        Generator { rng, steps: Vec::new(), slots: [Kind::Free; SLOTS], peers: [(0, 0); SLOTS], port: 0 };
     let count = 3 + g.below(STEPS_MAX as u64 - 2) as usize;
     if g.one_in(12) {
         g.socket();
+    } else if g.one_in(30) {
+        g.little_room();
     } else if g.one_in(3) {
         g.accepted();
     } else {
@@ -129,11 +161,7 @@ impl Generator {
 
     /// The peer's address for a family.
     fn peer_address(&mut self, family: i64) -> i64 {
-        if family == 2 {
-            0
-        } else {
-            self.pick(&[4, 4, 4, 8])
-        }
+        if family == 2 { 0 } else { self.pick(&[4, 4, 4, 8]) }
     }
 
     fn listening_peer(&mut self) -> (usize, i64) {
@@ -143,8 +171,8 @@ impl Generator {
             return (peer, self.peers[peer].1);
         }
         let (peer, port) = (self.free_peer(), self.next_port());
-        let (backlog, size) = (self.pick(&[8, 8, 8, 0]), self.pick(&[0, 0, 0, 4096]));
-        self.push("plisten", &[peer as i64, port, backlog, size]);
+        let backlog = self.pick(&[8, 8, 8, 0]);
+        self.push("plisten", &[peer as i64, port, backlog, 0]);
         self.peers[peer] = (1, port);
         (peer, port)
     }
@@ -259,8 +287,18 @@ impl Generator {
     fn send(&mut self, slot: usize) {
         use libc::*;
         let flags = self.flags(&[
-            MSG_DONTWAIT, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_NOSIGNAL, MSG_MORE, MSG_EOR, MSG_CONFIRM, MSG_DONTROUTE,
-            MSG_TRUNC, MSG_PEEK, MSG_WAITALL, MSG_ERRQUEUE,
+            MSG_DONTWAIT,
+            MSG_DONTWAIT,
+            MSG_NOSIGNAL,
+            MSG_NOSIGNAL,
+            MSG_MORE,
+            MSG_EOR,
+            MSG_CONFIRM,
+            MSG_DONTROUTE,
+            MSG_TRUNC,
+            MSG_PEEK,
+            MSG_WAITALL,
+            MSG_ERRQUEUE,
         ]);
         let len = self.pick(&[1, 5, 100, 100, 777, 1448, 2000, 3000, 0]);
         let (how, pointer) = (self.pick(&[0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]), self.pointer());
@@ -271,8 +309,18 @@ impl Generator {
     fn recv(&mut self, slot: usize) {
         use libc::*;
         let flags = self.flags(&[
-            MSG_DONTWAIT, MSG_DONTWAIT, MSG_PEEK, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, MSG_WAITALL, MSG_NOSIGNAL,
-            MSG_ERRQUEUE, MSG_CMSG_CLOEXEC, MSG_MORE, MSG_OOB,
+            MSG_DONTWAIT,
+            MSG_DONTWAIT,
+            MSG_PEEK,
+            MSG_PEEK,
+            MSG_TRUNC,
+            MSG_WAITALL,
+            MSG_WAITALL,
+            MSG_NOSIGNAL,
+            MSG_ERRQUEUE,
+            MSG_CMSG_CLOEXEC,
+            MSG_MORE,
+            MSG_OOB,
         ]);
         let len = self.pick(&[1, 3, 50, 100, 100, 1000, 4000, 0]);
         let (how, pointer) = (self.pick(&[0, 0, 0, 1, 2, 3, 4, 5, 6, 7]), self.pointer());
@@ -309,7 +357,8 @@ impl Generator {
     fn control(&mut self, set: usize) {
         use libc::*;
         let slot = self.any_slot() as i64;
-        let mut events = self.pick(&[EPOLLIN, EPOLLIN, EPOLLIN | EPOLLOUT, EPOLLOUT, EPOLLIN | EPOLLRDHUP, 0]);
+        let mut events =
+            self.pick(&[EPOLLIN, EPOLLIN, EPOLLIN | EPOLLOUT, EPOLLOUT, EPOLLIN | EPOLLRDHUP, 0]);
         for extra in [EPOLLET, EPOLLONESHOT, EPOLLRDHUP, EPOLLPRI] {
             if self.one_in(5) {
                 events |= extra;
@@ -402,8 +451,15 @@ impl Generator {
             82..84 => {
                 use libc::*;
                 let (command, value) = self.pick(&[
-                    (F_GETFL, 0), (F_GETFD, 0), (F_SETFL, 0), (F_SETFL, O_NONBLOCK), (F_SETFL, O_NONBLOCK | O_APPEND),
-                    (F_SETFD, 1), (F_SETFD, 0), (77, 0), (F_GETOWN, 0),
+                    (F_GETFL, 0),
+                    (F_GETFD, 0),
+                    (F_SETFL, 0),
+                    (F_SETFL, O_NONBLOCK),
+                    (F_SETFL, O_NONBLOCK | O_APPEND),
+                    (F_SETFD, 1),
+                    (F_SETFD, 0),
+                    (77, 0),
+                    (F_GETOWN, 0),
                 ]);
                 let slot = self.any_slot() as i64;
                 self.push("fcntl", &[slot, i64::from(command), i64::from(value)]);
@@ -421,15 +477,19 @@ impl Generator {
                 0 => {
                     let slot = self.connection() as i64;
                     self.push("stuff", &[slot]);
-                    if !self.one_in(3) {
-                        self.push("precv", &[peer]);
+                    for peer in 0..SLOTS {
+                        if self.peers[peer].0 == 2 {
+                            self.push("precv", &[peer as i64]);
+                        }
                     }
                 }
                 1 => {
+                    // How much fits, and how soon there is room again, is each stack's own.
                     self.push("pstuff", &[peer]);
-                    let slot = self.connection() as i64;
-                    if !self.one_in(3) {
-                        self.push("drain", &[slot]);
+                    for slot in 0..SLOTS {
+                        if self.slots[slot] == Kind::Connected {
+                            self.push("drain", &[slot as i64]);
+                        }
                     }
                 }
                 _ => {
@@ -517,6 +577,32 @@ impl Generator {
         }
     }
 
+    /// Connections and one of the kernel's descriptors that are all ready, and waits with little room.
+    fn little_room(&mut self) {
+        let count = 1 + self.below(3) as usize;
+        for _ in 0..count {
+            self.connected();
+        }
+        for peer in 0..SLOTS {
+            if self.peers[peer].0 == 2 {
+                self.push("psend", &[peer as i64, 10, 0]);
+            }
+        }
+        let event = self.free_slot();
+        self.push("eventfd", &[event as i64, 1, 0]);
+        self.slots[event] = Kind::Kernel;
+        let set = self.free_slot();
+        self.push("epoll", &[set as i64, 0]);
+        self.slots[set] = Kind::Set;
+        for slot in 0..SLOTS {
+            if matches!(self.slots[slot], Kind::Connected | Kind::Kernel) {
+                self.push("ctl", &[set as i64, 1, slot as i64, 1, 0]);
+            }
+        }
+        let room = 1 + self.below(count as u64) as i64;
+        self.push("union", &[set as i64, room]);
+    }
+
     /// A child that uses a connection once or twice; the parent lets it go.
     fn child(&mut self) {
         let how = if self.one_in(8) { self.pick(&[1, 2, 3]) } else { 0 };
@@ -529,6 +615,24 @@ impl Generator {
                 1 => self.push("send", &[slot, 20, i64::from(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL), 0, 0]),
                 _ => self.push("name", &[slot, 1, 0]),
             }
+        }
+        self.push("close", &[slot]);
+        self.slots[slot as usize] = Kind::Free;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a seed makes one program, of a length that the interpreter takes.
+    use super::*;
+
+    #[test]
+    fn programs_repeat_and_are_bounded() {
+        for seed in 0..2_000 {
+            let steps = program(seed);
+            assert_eq!(steps, program(seed));
+            assert!((3..=STEPS_MAX).contains(&steps.len()), "seed {seed}: {} steps", steps.len());
+            assert!(steps.iter().all(|step| step.args.len() <= 10 && step.line().len() < 200), "seed {seed}");
         }
     }
 }

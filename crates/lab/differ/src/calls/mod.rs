@@ -2,9 +2,9 @@
 //! another namespace. Results are compared call by call: return value, errno, bytes, events and options that are read
 //! back.
 //!
-//! Tolerance for timing: steps wait for events, never for a time (runtime.c). A result counts as different if the kernel
-//! gave it in none of [`REPEATS`] further runs. A difference that is not seen again in as many runs counts only if
-//! [`RARE`] programs have it.
+//! Tolerance for timing: steps wait for events, never for a time (runtime.c). A result counts as different if the
+//! kernel gave it in none of [`REPEATS`] further runs. A difference that is not seen again in as many runs
+//! counts only if [`RARE`] programs have it.
 
 mod compare;
 mod generate;
@@ -20,10 +20,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use step::Step;
+use step::{RUNTIME, Step};
 
-/// The part of a program in C that all share.
-const RUNTIME: &str = include_str!("runtime.c");
 const INTERPRETER: &str = include_str!("interpreter.c");
 
 /// Further runs of a program whose results differ.
@@ -34,21 +32,6 @@ pub const RARE: usize = 3;
 const TRIES: usize = 160;
 /// Differences that are made smaller; more are counted alone.
 const SHRUNK_MAX: usize = 60;
-
-/// Options of a run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The first seed; each program has the next one.
-    pub seed: u64,
-    /// Programs.
-    pub runs: u64,
-    /// The run ends after so many minutes at the latest.
-    pub minutes: Option<u64>,
-    /// Explained differences are listed, too.
-    pub explain: bool,
-    /// The folder of programs in C that show a difference.
-    pub to: PathBuf,
-}
 
 /// A kind of difference that no row explains.
 struct Finding {
@@ -66,6 +49,7 @@ struct Machine {
 }
 
 impl Machine {
+    /// Runs a program on both sides at once.
     fn run(&mut self, steps: &[Step]) -> Result<(Vec<String>, Vec<String>), String> {
         self.kernel.begin(steps)?;
         self.stack.begin(steps)?;
@@ -101,15 +85,19 @@ impl Machine {
 
     fn shows(&mut self, steps: &[Step], is: impl Fn(&Difference) -> bool) -> bool {
         !steps.is_empty()
-            && self.difference(steps).unwrap_or_else(|e| {
-                eprintln!("differ: {e}");
-                None
-            }).is_some_and(|found| is(&found))
+            && self
+                .difference(steps)
+                .unwrap_or_else(|e| {
+                    eprintln!("differ: {e}");
+                    None
+                })
+                .is_some_and(|found| is(&found))
     }
 
     /// Returns the smallest program found that shows the difference, and how it shows it.
     fn shrink(&mut self, steps: Vec<Step>, first: Difference) -> Result<(Vec<Step>, Difference), String> {
-        let mut small = shrink::steps(&steps, TRIES, |candidate| self.shows(candidate, |found| found.key == first.key));
+        let mut small =
+            shrink::steps(&steps, TRIES, |candidate| self.shows(candidate, |found| found.key == first.key));
         for at in 0..small.len() {
             while let Some(plainer) = small[at].plainer().into_iter().find_map(|step| {
                 let mut candidate = small.clone();
@@ -131,13 +119,14 @@ impl Machine {
 fn interpreter(dir: &Path) -> Result<PathBuf, String> {
     std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let (source, program) = (dir.join("interpreter.c"), dir.join("interpreter"));
-    std::fs::write(&source, format!("{RUNTIME}{INTERPRETER}")).map_err(|e| format!("{}: {e}", source.display()))?;
+    std::fs::write(&source, format!("{RUNTIME}{INTERPRETER}"))
+        .map_err(|e| format!("{}: {e}", source.display()))?;
     let [source, to] = [&source, &program].map(|path| path.to_string_lossy().into_owned());
     sh("cc", &["-O1", "-w", "-pthread", "-o", &to, &source])?;
     Ok(program)
 }
 
-const HOW: &str = " * The bed, as root: two namespaces joined by veth, the program in the first, its peer in the second.\n \
+const HOW: &str = " * The bed, as root: namespaces joined by veth, the program in the first, its peer in the other.\n \
     *   ip netns add s; ip netns add c; ip -n s link add ms0 type veth peer name ms1 netns c\n \
     *   ip -n s addr add 10.77.0.1/16 dev ms0; ip -n s addr add fd77::1/64 dev ms0 nodad\n \
     *   ip -n c addr add 10.77.1.1/16 dev ms1; ip -n c addr add fd77::2/64 dev ms1 nodad\n \
@@ -176,16 +165,19 @@ fn listing(steps: &[Step]) -> String {
 /// A difference was found that no row explains, or the programs cannot be run here.
 #[allow(clippy::disallowed_methods, reason = "a tool that tells a person how far it is")]
 pub fn run(options: &Options) -> Result<(), String> {
-    let program = interpreter(&options.to)?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let to = &target.join("differ");
+    let program = interpreter(to)?;
     let ours = bench::bed::our_command()?;
-    let mut machine = Machine { kernel: Side::new(&program, None)?, stack: Side::new(&program, Some(&ours))? };
+    let mut machine =
+        Machine { kernel: Side::new(&program, None)?, stack: Side::new(&program, Some(&ours))? };
     let (begin, mut told) = (Instant::now(), Instant::now());
     let mut findings: BTreeMap<String, Finding> = BTreeMap::new();
-    let mut explained: BTreeMap<&'static str, usize> = BTreeMap::new();
+    let mut explained: BTreeMap<&'static str, (usize, u64)> = BTreeMap::new();
     // Keys of programs as they were made, with those of the smallest programs.
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     let (mut done, mut by_timing) = (0, 0);
-    for seed in options.seed..options.seed.saturating_add(options.runs) {
+    for seed in options.seed..options.seed.saturating_add(options.goal().unwrap_or(u64::MAX)) {
         if options.minutes.is_some_and(|minutes| begin.elapsed() > Duration::from_secs(60 * minutes)) {
             break;
         }
@@ -193,7 +185,9 @@ pub fn run(options: &Options) -> Result<(), String> {
         let (kernel, stack) = machine.run(&steps)?;
         done += 1;
         match compare(&steps, &kernel, &stack) {
-            Verdict::Explained(names) => names.into_iter().for_each(|name| *explained.entry(name).or_default() += 1),
+            Verdict::Explained(names) => {
+                names.into_iter().for_each(|name| explained.entry(name).or_insert((0, seed)).0 += 1)
+            }
             Verdict::Found(difference) => {
                 let name = names.get(&difference.key).unwrap_or(&difference.key);
                 if let Some(known) = findings.get_mut(name) {
@@ -219,19 +213,22 @@ pub fn run(options: &Options) -> Result<(), String> {
             told = Instant::now();
             let found: usize = findings.values().map(|finding| finding.programs).sum();
             let rate = f64::from(u32::try_from(done).unwrap_or(u32::MAX)) / begin.elapsed().as_secs_f64();
-            let known: usize = explained.values().sum();
-            eprintln!("{done} programs, {found} differ in {} ways, {known} explained, {rate:.0} a second", findings.len());
+            let known: usize = explained.values().map(|(count, _)| count).sum();
+            eprintln!(
+                "{done} programs, {found} differ in {} ways, {known} explained, {rate:.0} a second",
+                findings.len()
+            );
         }
     }
-    report(options, done, by_timing, &findings, &explained)
+    report(options, to, (done, by_timing), &findings, &explained)
 }
 
 fn report(
     options: &Options,
-    done: u64,
-    by_timing: usize,
+    to: &Path,
+    (done, by_timing): (u64, usize),
     findings: &BTreeMap<String, Finding>,
-    explained: &BTreeMap<&'static str, usize>,
+    explained: &BTreeMap<&'static str, (usize, u64)>,
 ) -> Result<(), String> {
     let counts = |finding: &&Finding| finding.seen > 1 || finding.programs >= RARE;
     let failed: Vec<_> = findings.values().filter(counts).collect();
@@ -241,7 +238,7 @@ fn report(
         println!("  kernel {}\n  stack  {}", difference.kernel, difference.stack);
         println!("  seed {seed}, {programs} programs, seen in {seen} of {} runs", 1 + REPEATS);
         if counts(&finding) {
-            let path = options.to.join(format!("seed-{seed}.c"));
+            let path = to.join(format!("seed-{seed}.c"));
             std::fs::write(&path, text(finding)).map_err(|e| format!("{}: {e}", path.display()))?;
             print!("  {}\n{}", path.display(), listing(program));
         } else {
@@ -249,17 +246,21 @@ fn report(
         }
     }
     if options.explain {
-        for (name, count) in explained {
+        for (name, (count, first)) in explained {
             let reason = reasons::named(name).map_or("", |row| row.reason);
-            println!("explained: {name}: {count} programs. {reason}");
+            println!("explained: {name}: {count} programs, first seed {first}. {reason}");
         }
     }
-    let known: usize = explained.values().sum();
+    let known: usize = explained.values().map(|(count, _)| count).sum();
     println!(
-        "{done} programs from seed {}: {} kinds of difference without a reason, {known} explained, {by_timing} that the \
-         kernel shows as well",
+        "{done} programs from seed {}: {} kinds of difference without a reason, {known} explained, {by_timing} that \
+         the kernel shows as well",
         options.seed,
         failed.len()
     );
-    if failed.is_empty() { Ok(()) } else { Err(format!("{} kinds of difference without a reason", failed.len())) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} kinds of difference without a reason", failed.len()))
+    }
 }

@@ -32,10 +32,23 @@ impl Side {
     /// No network namespaces can be made.
     pub(super) fn new(program: &Path, millstream: Option<&Path>) -> Result<Side, String> {
         let bed = Bed::new(true)?;
-        for ns in [&bed.server, &bed.client] {
-            // The program's own ports lie below.
-            bed.in_ns(ns, "sysctl", &["-qw", "net.ipv4.ip_local_port_range=60000 65000"])?;
-        }
+        // The program's own ports lie below these, and cubic is the stack's default.
+        bed.in_ns(&bed.server, "sysctl", &["-qw", "net.ipv4.ip_local_port_range=60000 65000"])?;
+        bed.in_ns(&bed.client, "sysctl", &["-qw", "net.ipv4.ip_local_port_range=60000 65000"])?;
+        let route = [
+            "-n",
+            &bed.server,
+            "route",
+            "replace",
+            "fd77::/64",
+            "dev",
+            "ms0",
+            "metric",
+            "256",
+            "congctl",
+            "cubic",
+        ];
+        sh("ip", &route)?;
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut command: Vec<String> = ["netns", "exec", &bed.server].map(str::to_owned).into();
         if let Some(millstream) = millstream {
@@ -134,7 +147,10 @@ impl Side {
                 Ok(line) => all.push(line),
                 Err(_) => {
                     let said = std::fs::read_to_string(self.bed.dir.join("log")).unwrap_or_default();
-                    all.push(format!("the program ended or hangs: {}", said.lines().last().unwrap_or_default()));
+                    all.push(format!(
+                        "the program ended or hangs: {}",
+                        said.lines().last().unwrap_or_default()
+                    ));
                     break;
                 }
             }

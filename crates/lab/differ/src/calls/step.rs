@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+/// The part of a program in C that all share.
+pub(super) const RUNTIME: &str = include_str!("runtime.c");
 /// Most steps in one program: the interpreter has room for 64.
 pub(super) const STEPS_MAX: usize = 40;
 
@@ -16,15 +18,36 @@ pub(super) struct Step {
 
 /// Names of the ways to make a call, by runtime.c's numbers.
 const SENDS: [&str; 10] = [
-    "send", "write", "writev", "sendto", "sendmsg", "sendmmsg", "sendmsg with control", "writev of odd counts",
-    "sendfile", "sendmsg of nothing",
+    "send",
+    "write",
+    "writev",
+    "sendto",
+    "sendmsg",
+    "sendmmsg",
+    "sendmsg with control",
+    "writev of odd counts",
+    "sendfile",
+    "sendmsg of nothing",
 ];
 const RECVS: [&str; 8] =
     ["recv", "read", "readv", "recvfrom", "recvmsg", "recvmmsg", "recvmsg of nothing", "readv of odd counts"];
 const ADDRESSES: [&str; 16] = [
-    "the peer", "any", "the own address", "the loopback", "the peer, IPv6", "any, IPv6", "the own address, IPv6",
-    "the loopback, IPv6", "the peer, mapped", "any, mapped", "the own address, mapped", "the loopback, mapped",
-    "AF_UNSPEC", "AF_UNIX", "NULL", "unmapped memory",
+    "the peer",
+    "any",
+    "the own address",
+    "the loopback",
+    "the peer, IPv6",
+    "any, IPv6",
+    "the own address, IPv6",
+    "the loopback, IPv6",
+    "the peer, mapped",
+    "any, mapped",
+    "the own address, mapped",
+    "the loopback, mapped",
+    "AF_UNSPEC",
+    "AF_UNIX",
+    "NULL",
+    "unmapped memory",
 ];
 const POINTERS: [&str; 7] =
     ["", ", NULL", ", in the first page", ", not canonical", ", unmapped", ", over the edge", ", no length"];
@@ -152,10 +175,11 @@ impl Step {
 /// Returns a program that compiles and runs by itself and does these steps.
 pub(super) fn program(steps: &[Step], head: &str) -> String {
     let rows: String = steps.iter().map(Step::row).collect();
-    let runtime = super::RUNTIME;
+    let runtime = RUNTIME;
     format!(
-        "/*\n{head} */\n{runtime}\nstatic const struct step PROGRAM[] = {{\n{rows}}};\n\nint main(int argc, char **argv)\n{{\n    \
-         begin(argc, argv);\n    run_program(PROGRAM, {});\n    fflush(stdout);\n    RAW(exit_group, 0);\n}}\n",
+        "/*\n{head} */\n{runtime}\nstatic const struct step PROGRAM[] = {{\n{rows}}};\n\nint main(int argc, \
+         char **argv)\n{{\n    begin(argc, argv);\n    run_program(PROGRAM, {});\n    fflush(stdout);\n    \
+         RAW(exit_group, 0);\n}}\n",
         steps.len()
     )
 }
