@@ -13,10 +13,27 @@ use std::time::Duration;
 const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
 const LINK: &str = "nic:ms0";
 
+/// The table of programs and packages.
+const SETUP: &str = include_str!("../../../../../.ci/setup");
+
+/// Is a program or a path there? `.ci/setup programs` brings each that is asked for.
+fn has(need: &str) -> bool {
+    let rows = SETUP.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let brings = |row: Vec<&str>| matches!(row[..], [program, _package, ..] if program == need);
+    assert!(
+        rows.into_iter().any(brings),
+        "`.ci/setup` has no row for {need}, so that the gate runs without it"
+    );
+    let there = if need.starts_with('/') { Path::new(need).exists() } else { sh("which", &[need]).is_ok() };
+    if !there {
+        eprintln!("skipped: {need} is not installed");
+    }
+    there
+}
+
 /// A bed with a file to move, unless it cannot be had here or a program is missing.
 fn bed(programs: &[&str]) -> Option<(Bed, Vec<u8>)> {
-    if let Some(missing) = programs.iter().find(|program| sh("which", &[program]).is_err()) {
-        eprintln!("skipped: {missing} is not installed");
+    if !programs.iter().all(|program| has(program)) {
         return None;
     }
     let bed = Bed::if_root(true)?;
@@ -459,21 +476,13 @@ fn clients_of_a_server_on_the_kernel() {
     let fetchers: [&[&str]; 3] =
         [&["curl", "-sSf", "-o", &got, &url], &["wget", "-q", "-O", &got, &url], &["python3", "-c", &read]];
     for fetcher in fetchers {
-        if sh("which", &[fetcher[0]]).is_err() {
-            eprintln!("skipped: {} is not installed", fetcher[0]);
+        if !has(fetcher[0]) {
             continue;
         }
         std::fs::write(&got, "").expect("a file");
         client(&bed, fetcher);
         assert!(std::fs::read(&got).expect("what came") == octets, "{}", fetcher[0]);
     }
-    let has = |program: &str| {
-        let there = sh("which", &[program]).is_ok();
-        if !there {
-            eprintln!("skipped: {program} is not installed");
-        }
-        there
-    };
     if has("ab") {
         let said = client(&bed, &["ab", "-q", "-n", "100", "-c", "4", &url]);
         assert!(
