@@ -1,7 +1,9 @@
 /*
  * An echo server in the style of epoll: one thread, any number of connections.
  *
- *     ./echo link=tap:mst0 address=10.0.0.1/24        then: nc 10.0.0.1 7
+ *     sudo ./echo link=tap:mst0,host=10.77.0.2/16 address=10.77.0.1/16
+ *
+ * Then, in another terminal: nc 10.77.0.1 7
  */
 #include <errno.h>
 #include <netinet/in.h>

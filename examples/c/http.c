@@ -2,7 +2,7 @@
  * A small static web server: HTTP/1.1 with keep-alive, files of one directory, one thread.
  *
  *     ./http link=xdp:eth0                        serves the working directory on port 80
- *     ROOT=/srv/www PORT=8080 ./http link=tap:mst0 address=10.0.0.1/24
+ *     ROOT=/srv/www PORT=8080 ./http link=tap:mst0,host=10.0.0.2/24 address=10.0.0.1/24
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An echo server in the style of epoll: one thread, any number of connections.
 
-    python echo.py link=tap:mst0 address=10.0.0.1/24        then: nc 10.0.0.1 7
+    python echo.py link=tap:mst0,host=10.0.0.2/24 address=10.0.0.1/24        then: nc 10.0.0.1 7
 """
 
 import collections

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Serves the files of a directory over HTTP/1.1, in asyncio: a task for each connection.
 
-    python http_asyncio.py root=/srv/www link=tap:mst0 address=10.0.0.1/24        then: curl http://10.0.0.1/
+    python http_asyncio.py root=/srv/www link=tap:mst0,host=10.0.0.2/24 address=10.0.0.1/24
+
+Then: curl http://10.0.0.1/
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p millstream-sock --example echo -- link=xdp:eth0
-//! cargo run --release -p millstream-sock --example echo -- link=tap:mst0 address=10.0.0.1/24
+//! cargo run --release -p millstream-sock --example echo -- link=tap:mst0,host=10.0.0.2/24 address=10.0.0.1/24
 //! ```
 //! Then `nc ADDRESS 7` from another machine (or, with tap, from this one).
 

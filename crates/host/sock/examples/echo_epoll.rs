@@ -1,7 +1,7 @@
 //! Echo server in the style of epoll: one thread, one poller, any number of connections.
 //!
 //! ```text
-//! cargo run --release -p millstream-sock --example echo_epoll -- link=tap:mst0 address=10.0.0.1/24
+//! cargo run --release -p millstream-sock --example echo_epoll -- link=tap:mst0,host=10.0.0.2/24 address=10.0.0.1/24
 //! ```
 
 use sock::{EpollEvent, Errno, Fd, Poller, Ready, RecvFlags, SendFlags, Settings, Stack, TcpListener};

@@ -12,6 +12,7 @@ mod reasons;
 mod sides;
 mod step;
 
+use crate::options::Options;
 use crate::shrink;
 use bench::bed::sh;
 use compare::{Difference, Verdict, compare};
