@@ -10,10 +10,11 @@ struct Step {
     run: fn() -> Outcome,
 }
 
-/// Steps that run only by name: they build much and find little that the others miss, or show differences that are
-/// not settled yet.
+/// Steps that run only by name: they build much, or take long, and find little that the others miss, or show
+/// differences that are not settled yet.
 const ASKED: &[Step] = &[
     Step { name: "dpdk-hosts", what: "whole hosts over DPDK's software devices", run: dpdk_hosts },
+    Step { name: "experiments", what: "the expectations of every experiment", run: lab::experiments },
     Step {
         name: "differ-packets",
         what: "1,000 generated peers, here and on the kernel",
@@ -32,7 +33,6 @@ const STEPS: &[Step] = &[
     Step { name: "dpdk", what: "links through DPDK, where it is installed", run: dpdk },
     Step { name: "budgets", what: "hot paths cost no more instructions than written down", run: budgets },
     Step { name: "lab", what: "reports in a browser, a cluster, both builds", run: lab::lab },
-    Step { name: "experiments", what: "the expectations of every experiment", run: lab::experiments },
     Step { name: "python", what: "the wheel: built, installed, its tests", run: python::python },
     Step { name: "cards", what: "guests with real network drivers, the short form", run: cards::short },
     Step { name: "suites", what: "CPython's sockets on the kernel and on the stack", run: suites::short },

@@ -17,7 +17,7 @@ pub(crate) fn lab() -> Outcome {
         .check()
 }
 
-/// Runs every shipped experiment and checks what it expects, a quarter of an hour of CPU time on all cores.
+/// Runs every shipped experiment and checks what it expects, more than a quarter of an hour of CPU time on all cores.
 pub(crate) fn experiments() -> Outcome {
     run::cargo(&["build", "--quiet", "--locked", "--package", "millstream"]).check()?;
     let results = run::target_dir().join("lab-results");
