@@ -18,28 +18,6 @@ pub(crate) fn announce(plug: &Arc<Plug>) {
     *LIVE.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(plug);
 }
 
-/// Returns the options that the tool reads besides TCP_INFO before every expression. Linux's controllers tell
-/// nothing with TCP_CC_INFO unless they have something to tell, and of the nine numbers of SO_MEMINFO the two that
-/// are limits are known here.
-fn beside_info(plug: &Plug, fd: c_int, level: c_int, name: c_int) -> Option<Vec<u8>> {
-    const CC_INFO: c_int = 26;
-    const MEMINFO: c_int = 55;
-    let number = |name: c_int| interface::option(plug, fd, libc::SOL_SOCKET, name, 4).unwrap_or_default();
-    match (level, name) {
-        (libc::SOL_TCP, CC_INFO) => Some(Vec::new()),
-        (libc::SOL_SOCKET, MEMINFO) => {
-            let unknown = [0; 4];
-            let mut octets = unknown.to_vec();
-            octets.extend(number(libc::SO_RCVBUF));
-            octets.extend(unknown);
-            octets.extend(number(libc::SO_SNDBUF));
-            octets.resize(36, 0);
-            Some(octets)
-        }
-        _ => None,
-    }
-}
-
 /// system(3): what a script's shell line asks for happens to the plug-in's stack; a line that it does not understand is
 /// the machine's.
 ///
@@ -83,11 +61,8 @@ pub(crate) unsafe extern "C" fn getsockopt(
         return kernel::getsockopt(fd, level, name, value as usize, len as usize);
     };
     interface::guarded("getsockopt", || {
-        let octets = match beside_info(&plug, fd, level, name) {
-            Some(octets) => octets,
-            // SAFETY: the caller's contract.
-            None => interface::option(&plug, fd, level, name, unsafe { memory::value(len) }? as usize)?,
-        };
+        // SAFETY: the caller's contract.
+        let octets = interface::option(&plug, fd, level, name, unsafe { memory::value(len) }? as usize)?;
         // SAFETY: the caller's contract.
         let put: Result<(), Errno> = unsafe { memory::put_sized(&octets, value, len) };
         put.map(|()| 0)

@@ -379,6 +379,32 @@ fn tcp_info_has_linuxs_layout() {
     tool.free();
 }
 
+/// The tool reads them beside TCP_INFO; without the library in LD_PRELOAD they have an answer, too.
+#[test]
+fn tcp_cc_info_and_so_meminfo_are_answered() {
+    const CC_INFO: c_int = 26;
+    const MEMINFO: c_int = 55;
+    let tool = Tool::usual();
+    let listener = tool.listener();
+    let (fd, _) = tool.established(listener, 40_000);
+    let mut value = [0_u32; 9];
+    let mut ask = |fd, level, name, mut len| {
+        // SAFETY: the array, which has room for 36 bytes.
+        let got = unsafe {
+            (tool.ifc.getsockopt)(tool.user(), fd, level, name, value.as_mut_ptr().cast(), &raw mut len)
+        };
+        (got, len, value)
+    };
+    assert_eq!(ask(fd, libc::SOL_TCP, CC_INFO, 36).1, 0, "CUBIC tells nothing");
+    let (got, len, numbers) = ask(fd, libc::SOL_SOCKET, MEMINFO, 36);
+    let limits =
+        [libc::SO_RCVBUF, libc::SO_SNDBUF].map(|name| tool.option(fd, libc::SOL_SOCKET, name) as u32);
+    assert_eq!((got, len, [numbers[1], numbers[3]]), (0, 36, limits));
+    assert_eq!(ask(fd, libc::SOL_SOCKET, MEMINFO, 8).1, 8, "cut to the room");
+    assert_eq!((ask(12_345, libc::SOL_SOCKET, MEMINFO, 36).0, errno()), (-1, libc::EBADF));
+    tool.free();
+}
+
 /// Returns the standard error of a child of this test, which runs `name` alone.
 fn said_by(name: &str) -> String {
     let own = std::env::current_exe().unwrap();
