@@ -1,6 +1,6 @@
 //! The TIME-WAIT entries of a core, in order of expiry; the oldest makes room when the table is full.
 
-use base::{Duration, Instant};
+use base::{Addr, Duration, Endpoint, FlowKey, Instant};
 use ring::Table;
 use tcp::TimeWait;
 
@@ -145,7 +145,11 @@ impl TimeWaits {
     pub(crate) fn remove(&mut self, index: u32) {
         self.unlink(index);
         let vacant = self.vacant;
-        self.entry_mut(index).next = vacant;
+        let entry = self.entry_mut(index);
+        entry.next = vacant;
+        // What was looked up for the rest of a batch shall not find it again.
+        let nobody = Endpoint::new(Addr::UNSPECIFIED_V4, 0);
+        entry.wait.key = FlowKey::new(nobody, nobody);
         self.vacant = index;
         self.len -= 1;
     }
