@@ -237,6 +237,7 @@ impl<T: Transport> Engine<T> {
             read_shut: false,
             binding,
             extras: extras.boxed(),
+            again: None,
         };
         let (new, index) = self.descriptors.insert(Kind::Stream(stream))?;
         let Some(conn) = self.core.accept(id, index) else {
@@ -299,11 +300,33 @@ impl<T: Transport> Engine<T> {
         }
         match self.connected(conn) {
             None => Err(Errno::EALREADY),
-            Some(result) => {
-                self.descriptors.stream_mut(fd)?.connecting = false;
-                result
+            Some(Ok(())) => {
+                let stream = self.descriptors.stream_mut(fd)?;
+                (stream.connecting, stream.again) = (false, None);
+                Ok(())
+            }
+            Some(Err(why)) => {
+                self.be_fresh(fd)?;
+                Err(why)
             }
         }
+    }
+
+    /// A socket whose connection came to nothing may be connected again, as on Linux. It keeps its options and the
+    /// address that it was bound to.
+    fn be_fresh(&mut self, fd: Fd) -> Result<(), Errno> {
+        let conn = self.stream(fd)?.conn;
+        let (options, control) = (self.core.options(conn), self.core.control_name(conn));
+        let settings = Settings::again(self.descriptors.stream_mut(fd)?, options, control);
+        self.core.close(self.now, conn);
+        let (bound, any) = (settings.bound, (settings.reuse_port, settings.v6_only));
+        self.object_mut(fd)?.kind = Kind::Fresh(Box::new(Settings { bound: None, ..settings }));
+        if let Some(bound) = bound {
+            // Its own port, whatever is left of the connection.
+            let bound = self.core.bind_free(bound, true, any.0, any.1)?;
+            self.descriptors.fresh_mut(fd)?.bound = Some(bound);
+        }
+        Ok(())
     }
 
     /// How a connect ended, if it has.

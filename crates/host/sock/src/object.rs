@@ -51,6 +51,25 @@ pub(crate) struct Stream {
     pub(crate) binding: u8,
     /// Rare options, if any of them was ever set.
     pub(crate) extras: Option<Box<Extras>>,
+    /// What a socket that connects again needs and its connection does not tell, if it was set.
+    pub(crate) again: Option<Box<Again>>,
+}
+
+/// What a socket that connects again needs and its connection does not tell.
+pub(crate) struct Again {
+    bound: Option<Endpoint>,
+    tuned: Vec<(String, i64)>,
+    fast_open: FastOpen,
+    keys: Option<Arc<Keyring>>,
+}
+
+impl Again {
+    /// What there is of it; nothing, where nothing was set.
+    pub(crate) fn of(settings: &Settings) -> Option<Box<Again>> {
+        let Settings { bound, tuned, fast_open, keys, .. } = settings.clone();
+        let rare = bound.is_some() || !tuned.is_empty() || keys.is_some() || fast_open != FastOpen::default();
+        rare.then(|| Box::new(Again { bound, tuned, fast_open, keys }))
+    }
 }
 
 /// Rare options of a socket.
@@ -160,7 +179,7 @@ pub(crate) struct Settings {
 }
 
 /// Fast Open options of a socket.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FastOpen {
     /// TCP_FASTOPEN_CONNECT.
     pub(crate) connect: bool,
@@ -177,6 +196,26 @@ impl Settings {
             | u8::from(self.reuse_port) << 1
             | u8::from(self.free_bind) << 2
             | u8::from(self.v6_only) << 3
+    }
+
+    /// Settings of a socket whose connection came to nothing, with that connection's `options` and `control`.
+    pub(crate) fn again(stream: &mut Stream, options: SocketOptions, control: &'static str) -> Self {
+        let has = |bit: u8| stream.binding & 1 << bit != 0;
+        let family = if stream.v6 { Family::V6 } else { Family::V4 };
+        let mut settings = Settings {
+            control: Some(control),
+            reuse_addr: has(0),
+            reuse_port: has(1),
+            free_bind: has(2),
+            v6_only: has(3),
+            extras: stream.extras.as_deref().copied().unwrap_or_default(),
+            ..Settings::new(family, options)
+        };
+        if let Some(again) = stream.again.take() {
+            let Again { bound, tuned, fast_open, keys } = *again;
+            settings = Settings { bound, tuned, fast_open, keys, ..settings };
+        }
+        settings
     }
 
     /// Another policy has other tunables.

@@ -11,6 +11,7 @@
 #include "handlers.c"
 #include "interrupts.c"
 #include "mapped.c"
+#include "again.c"
 #include "masks.c"
 #include "messages.c"
 #include "moves.c"
@@ -31,6 +32,7 @@ int main(int argc, char **argv)
     poll(&row, 1, 10);
     close(first);
     static const struct { const char *name; void (*run)(void); } parts[] = {
+        { "again", again },
         { "moves", moves },
         { "watching", watching },
         { "messages", messages },

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::Errno;
-use crate::object::{Kind, Stream};
+use crate::object::{Again, Kind, Stream};
 use crate::sockets::{Family, Fd, SendFlags};
 use crate::transport::Transport;
 use base::Endpoint;
@@ -75,11 +75,12 @@ impl<T: Transport> Engine<T> {
         self.tune_begun(fd, conn)?;
         let extras = self.extras(fd).boxed();
         let object = self.object_mut(fd)?;
-        let (v6, binding) = match &object.kind {
-            Kind::Fresh(settings) => (settings.family == Family::V6, settings.binding()),
-            _ => (false, 0),
+        let (v6, binding, again) = match &object.kind {
+            Kind::Fresh(settings) => (settings.family == Family::V6, settings.binding(), Again::of(settings)),
+            _ => (false, 0, None),
         };
-        object.kind = Kind::Stream(Stream { conn, v6, connecting: true, read_shut: false, binding, extras });
+        object.kind =
+            Kind::Stream(Stream { conn, v6, connecting: true, read_shut: false, binding, extras, again });
         Ok(())
     }
 }
