@@ -29,8 +29,8 @@ pub(crate) unsafe fn named(addr: *const sockaddr, len: socklen_t) -> Option<Sock
     }
 }
 
-/// The address of a call on a socket of this family, if it is of that family, too: an IPv4 address for an IPv6 socket is
-/// mapped (RFC 4291, 2.5.5.2), and the scope may be missing.
+/// Returns the address of a call on a socket of this family, if it is of that family, too: an IPv4 address for an IPv6
+/// socket is mapped (RFC 4291, 2.5.5.2), and the scope may be missing.
 ///
 /// # Safety
 /// C's contract for `addr` and `len`.

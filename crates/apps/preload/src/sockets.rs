@@ -64,11 +64,11 @@ fn number(fd: c_int, held: Held) -> bool {
 /// Traffic of a socket that may be left to the kernel.
 #[derive(Clone, Copy)]
 pub(crate) enum Traffic {
-    /// What comes to this address.
+    /// Arrivals at this address.
     At(IpAddr),
     /// Connections to this address.
     To(IpAddr),
-    /// What another device than the link's carries; the loopback, if that is it.
+    /// Traffic of another device than the link's; the loopback, if that is it.
     Device { loopback: bool },
     /// Whatever the program says over it.
     Any,

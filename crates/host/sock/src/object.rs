@@ -51,11 +51,11 @@ pub(crate) struct Stream {
     pub(crate) binding: u8,
     /// Rare options, if any of them was ever set.
     pub(crate) extras: Option<Box<Extras>>,
-    /// What a socket that connects again needs and its connection does not tell, if it was set.
+    /// Settings for another connect that the connection does not tell, if there are any.
     pub(crate) again: Option<Box<Again>>,
 }
 
-/// What a socket that connects again needs and its connection does not tell.
+/// Settings for another connect that a connection does not tell.
 pub(crate) struct Again {
     bound: Option<Endpoint>,
     tuned: Vec<(String, i64)>,
@@ -64,7 +64,7 @@ pub(crate) struct Again {
 }
 
 impl Again {
-    /// What there is of it; nothing, where nothing was set.
+    /// Returns those of a socket; nothing, where none was set.
     pub(crate) fn of(settings: &Settings) -> Option<Box<Again>> {
         let Settings { bound, tuned, fast_open, keys, .. } = settings.clone();
         let rare = bound.is_some() || !tuned.is_empty() || keys.is_some() || fast_open != FastOpen::default();

@@ -1,5 +1,5 @@
-//! Turns of a set's two parts, the stack's and the kernel's, where a wait has room for few. As in the kernel's one queue,
-//! a pass through one part follows a pass through the other.
+//! Turns of a set's two parts, the stack's and the kernel's, where a wait has room for few. As in the kernel's one
+//! queue, a pass through one part follows a pass through the other.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -41,8 +41,8 @@ impl Turns {
         self.busy.store(busy, Ordering::Relaxed);
     }
 
-    /// One more wait: returns how many events of ours come before the kernel's in a wait with room for `max`, while `queued` of ours
-    /// may be ready; `None` if the kernel's part has no turn in it.
+    /// Counts a wait with room for `max`, while `queued` of ours may be ready. Returns how many events of ours come
+    /// before the kernel's in it; `None` if the kernel's part has no turn in it.
     pub(super) fn before_kernels(&self, queued: usize, max: usize) -> Option<usize> {
         let waits = self.waits.fetch_add(1, Ordering::Relaxed);
         if self.left.load(Ordering::Relaxed) > 0 {
