@@ -60,15 +60,16 @@ fn context(steps: &[Step], at: usize, before: &[String], is_crash: bool) -> &'st
             || (is_crash && matches!(step.name, "accept" | "name") && step.arg(step.args.len() - 1) == 5)
     };
     let has_child = done.iter().any(|step| step.name == "child");
-    if done.iter().any(is_bad) && (is_crash || !has_child) {
-        return ", bad pointers";
+    let otherwise = if done.iter().any(is_bad) { ", bad pointers" } else { "" };
+    if is_crash {
+        return otherwise;
     }
     if has_child {
         return ", after a child";
     }
     let sleepers =
         || before.iter().filter(|line| line.ends_with(": asleep")).filter_map(|line| step_of(line));
-    let Some(first) = sleepers().next() else { return "" };
+    let Some(first) = sleepers().next() else { return otherwise };
     let closes = |step: &Step| step.name == "close" || (step.name == "dup" && matches!(step.arg(2), 1 | 2));
     if done.iter().skip(first).any(closes) {
         ", closed while a call slept"
@@ -79,7 +80,7 @@ fn context(steps: &[Step], at: usize, before: &[String], is_crash: bool) -> &'st
     {
         ", several reads asleep"
     } else {
-        ""
+        otherwise
     }
 }
 
