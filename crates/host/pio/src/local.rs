@@ -1,14 +1,17 @@
 //! UNIX sockets that are their user's alone, and the user at the other end of a connection.
 
 use crate::sys;
+use std::ffi::CStr;
 use std::io;
-use std::mem::{offset_of, size_of};
+use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
+/// Room for a user's names and paths.
+pub(crate) const ROOM: usize = 16 << 10;
 /// Connections that wait to be accepted.
 const BACKLOG: libc::c_int = 64;
 /// The mode of a private socket: its user may connect, and root.
@@ -98,7 +101,21 @@ pub fn own_user() -> u32 {
 
 /// Returns the name of the user with this number, as `user NAME`, or the number where it has no name.
 pub fn user_name(user: u32) -> String {
-    crate::user::name_of(user).map_or_else(|| format!("user {user}"), |name| format!("user {name}"))
+    name_of(user).map_or_else(|| format!("user {user}"), |name| format!("user {name}"))
+}
+
+/// Returns the name of the user with the number `uid`, if the machine's list of users has one.
+fn name_of(uid: u32) -> Option<String> {
+    let mut text = [0; ROOM];
+    let mut row = MaybeUninit::<libc::passwd>::uninit();
+    let mut found = std::ptr::null_mut();
+    // SAFETY: room for a row, for its text and for the pointer to it.
+    unsafe { libc::getpwuid_r(uid, row.as_mut_ptr(), text.as_mut_ptr(), text.len(), &raw mut found) };
+    // SAFETY: NULL, or `row`, which is filled in then.
+    let row = unsafe { found.as_ref() }?;
+    // SAFETY: a string in `text`.
+    let name = unsafe { CStr::from_ptr(row.pw_name) };
+    name.to_str().ok().map(str::to_owned)
 }
 
 #[cfg(test)]

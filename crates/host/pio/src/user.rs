@@ -4,6 +4,7 @@
 //! process that gives up root keeps those and no others: for itself alone ([`give_up_root`]), or for the programs that
 //! it becomes, too ([`User::enter`]).
 
+use crate::local::ROOM;
 use crate::open::OpenError;
 use crate::sys::check;
 use std::ffi::{CStr, CString};
@@ -24,8 +25,6 @@ pub(crate) const STEER: Rights = RAW | 1 << 39;
 
 /// _LINUX_CAPABILITY_VERSION_3 of linux/capability.h: two words for each set.
 const VERSION: u32 = 0x2008_0522;
-/// Room for a user's names and paths.
-const ROOM: usize = 16 << 10;
 
 /// A user of the machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -124,20 +123,6 @@ impl User {
         }
         Ok(())
     }
-}
-
-/// Returns the name of the user with the number `uid`, if the machine's list of users has one.
-pub(crate) fn name_of(uid: u32) -> Option<String> {
-    let mut text = [0; ROOM];
-    let mut row = MaybeUninit::<libc::passwd>::uninit();
-    let mut found = std::ptr::null_mut();
-    // SAFETY: room for a row, for its text and for the pointer to it.
-    unsafe { libc::getpwuid_r(uid, row.as_mut_ptr(), text.as_mut_ptr(), text.len(), &raw mut found) };
-    // SAFETY: NULL, or `row`, which is filled in then.
-    let row = unsafe { found.as_ref() }?;
-    // SAFETY: a string in `text`.
-    let name = unsafe { CStr::from_ptr(row.pw_name) };
-    name.to_str().ok().map(str::to_owned)
 }
 
 /// Has `call`, one of setuid(2)'s kind, give up root, but not what `link` takes of root's rights: the calling thread

@@ -24,45 +24,49 @@ fn within(place: &str, name: &str, value: f64, min: f64, max: f64) -> Result<(),
     Err(SpecError(format!("{place}{dot}{name} = {value}: want {min} to {max}")))
 }
 
-/// Checks every number of a file.
-pub(crate) fn check(spec: &Spec) -> Result<(), SpecError> {
-    within("", "seconds", spec.seconds, 1e-6, SECONDS_MAX)?;
-    within("", "sample_ms", spec.sample_ms, 1e-6, SECONDS_MAX * 1000.0)?;
-    let samples = spec.seconds * 1000.0 / spec.sample_ms;
-    if samples > SAMPLES_MAX {
-        let (seconds, sample_ms) = (spec.seconds, spec.sample_ms);
-        return Err(SpecError(format!(
-            "{seconds} seconds every {sample_ms} ms: want 1 to {SAMPLES_MAX} samples"
-        )));
+impl Spec {
+    /// Checks every number of a file.
+    pub(crate) fn check_bounds(&self) -> Result<(), SpecError> {
+        within("", "seconds", self.seconds, 1e-6, SECONDS_MAX)?;
+        within("", "sample_ms", self.sample_ms, 1e-6, SECONDS_MAX * 1000.0)?;
+        let samples = self.seconds * 1000.0 / self.sample_ms;
+        if samples > SAMPLES_MAX {
+            let (seconds, sample_ms) = (self.seconds, self.sample_ms);
+            return Err(SpecError(format!(
+                "{seconds} seconds every {sample_ms} ms: want 1 to {SAMPLES_MAX} samples"
+            )));
+        }
+        within("", "discard", self.discard, 0.0, SECONDS_MAX)?;
+        within("", "seeds", self.seeds as f64, 1.0, RUNS_MAX as f64)?;
+        if let Some(one) = &self.path {
+            one.check_bounds("path")?;
+        }
+        for (nth, hop) in self.hops.iter().enumerate() {
+            hop.check_bounds(&format!("hop.{nth}"))?;
+        }
+        for (nth, group) in self.flows.iter().enumerate() {
+            flow(&format!("flow.{nth}"), group, self)?;
+        }
+        if let Some(cbr) = &self.cbr {
+            within("cbr", "octets", cbr.octets.into(), 28.0, 65_535.0)?;
+            within("cbr", "every_ms", cbr.every_ms, 0.001, DELAY_MAX)?;
+            within("cbr", "jitter_ms", cbr.jitter_ms, 0.0, DELAY_MAX)?;
+        }
+        Ok(())
     }
-    within("", "discard", spec.discard, 0.0, SECONDS_MAX)?;
-    within("", "seeds", spec.seeds as f64, 1.0, RUNS_MAX as f64)?;
-    if let Some(one) = &spec.path {
-        path("path", one)?;
-    }
-    for (nth, hop) in spec.hops.iter().enumerate() {
-        path(&format!("hop.{nth}"), hop)?;
-    }
-    for (nth, group) in spec.flows.iter().enumerate() {
-        flow(&format!("flow.{nth}"), group, spec)?;
-    }
-    if let Some(cbr) = &spec.cbr {
-        within("cbr", "octets", cbr.octets.into(), 28.0, 65_535.0)?;
-        within("cbr", "every_ms", cbr.every_ms, 0.001, DELAY_MAX)?;
-        within("cbr", "jitter_ms", cbr.jitter_ms, 0.0, DELAY_MAX)?;
-    }
-    Ok(())
 }
 
-/// Checks the numbers of a path.
-pub(crate) fn path(place: &str, path: &Path) -> Result<(), SpecError> {
-    within(place, "rtt_ms", path.rtt_ms, 0.0, DELAY_MAX)?;
-    within(place, "down_kbit", path.down_kbit, 0.0, RATE_MAX)?;
-    within(place, "up_kbit", path.up_kbit.unwrap_or(0.0), 0.0, RATE_MAX)?;
-    within(place, "mtu", path.mtu.into(), 68.0, 65_535.0)?;
-    within(place, "count", path.count.into(), 0.0, crate::hops::HOPS_MAX.into())?;
-    ills(place, &path.ills())?;
-    ills(&format!("{place}.up"), &path.up)
+impl Path {
+    /// Checks the numbers of the path at `place`.
+    pub(crate) fn check_bounds(&self, place: &str) -> Result<(), SpecError> {
+        within(place, "rtt_ms", self.rtt_ms, 0.0, DELAY_MAX)?;
+        within(place, "down_kbit", self.down_kbit, 0.0, RATE_MAX)?;
+        within(place, "up_kbit", self.up_kbit.unwrap_or(0.0), 0.0, RATE_MAX)?;
+        within(place, "mtu", self.mtu.into(), 68.0, 65_535.0)?;
+        within(place, "count", self.count.into(), 0.0, crate::hops::HOPS_MAX.into())?;
+        ills(place, &self.ills())?;
+        ills(&format!("{place}.up"), &self.up)
+    }
 }
 
 fn ills(place: &str, ills: &Ills) -> Result<(), SpecError> {

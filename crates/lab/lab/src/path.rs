@@ -23,7 +23,7 @@ pub fn pipes(path: &Path) -> Result<[PipeConfig; 2], SpecError> {
         };
         afflict(pipe, ills).map_err(wrong)
     };
-    crate::bounds::path("path", path)?;
+    path.check_bounds("path")?;
     let up_kbit = path.up_kbit.unwrap_or(path.down_kbit);
     Ok([
         way(path.down_kbit, &path.queue, &path.ills(), "path")?,

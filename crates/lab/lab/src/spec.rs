@@ -493,7 +493,7 @@ impl Experiment {
         }
         let wrong = |error: &dyn std::fmt::Display| SpecError(format!("{}: {error}", self.name));
         let spec: Spec = table.try_into().map_err(|error| wrong(&error))?;
-        crate::bounds::check(&spec).map_err(|error| wrong(&error))?;
+        spec.check_bounds().map_err(|error| wrong(&error))?;
         Ok(spec)
     }
 
