@@ -224,6 +224,8 @@ impl Connection {
             if at == self.rcv_nxt {
                 return self.on_fin(cx);
             }
+            // An old one, which is not acceptable (RFC 9293, section 3.10.7.4).
+            self.due |= Due::ACK;
         }
         if self.reassembly.as_ref().is_some_and(|reassembly| reassembly.fin == Some(self.rcv_nxt)) {
             self.on_fin(cx);

@@ -48,6 +48,21 @@ fn active_close() {
     assert!(rig.host.wait.is_none());
 }
 
+/// RFC 9293, section 3.10.7.4, first check.
+#[test]
+fn an_old_fin_is_answered_every_time() {
+    let mut rig = Setup::default().accepted();
+    for text in [&b""[..], b"old"] {
+        let seq = rig.next - 1 - text.len() as u32;
+        for _ in 0..3 {
+            rig.inject(Segment { seq, ..rig.segment(FIN_ACK, text) });
+            let answer = rig.one();
+            assert!(answer.is_pure_ack() && answer.ack == rig.next, "{answer:?}");
+            rig.assert_state(State::Established);
+        }
+    }
+}
+
 #[test]
 fn a_retransmitted_fin_is_answered_from_time_wait() {
     let mut rig = Setup::modern().connected();
