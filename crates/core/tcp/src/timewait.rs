@@ -7,7 +7,7 @@ use crate::Config;
 use crate::connection::Bits;
 use crate::scale::{Clock, ts_before};
 
-/// Least time between two ACKs that no FIN asked for, in the entry's 1/8 second clock: two ends that disagree
+/// Least time between two ACKs that neither data nor a FIN asked for, in the entry's 1/8 second clock: two ends that disagree
 /// must not answer each other's answers for ever (RFC 5961, section 7).
 const ACK_SPACING: u16 = 4;
 
@@ -84,18 +84,17 @@ impl TimeWait {
         if seg.flags.has(Flags::SYN) {
             return self.on_syn(now, config, seg);
         }
+        let stamp = seg.options.timestamps.filter(|_| self.has_timestamps());
+        if stamp.is_some_and(|ts| ts_before(ts.val, self.ts_recent)) {
+            return self.answer_unacceptable(now, seg);
+        }
         if !seg.flags.has(Flags::ACK) {
             return TimeWaitAnswer::Ignore;
         }
         // What ends where the peer's stream ends: its FIN again, or a bare acknowledgment.
         let in_place = seg.seq + seg.seq_len() == self.rcv_nxt && seg.ack.at_or_before(self.snd_nxt);
-        if let Some(ts) = seg.options.timestamps.filter(|_| self.has_timestamps()) {
-            if ts_before(ts.val, self.ts_recent) {
-                return self.ack_spaced(now);
-            }
-            if in_place {
-                self.ts_recent = ts.val;
-            }
+        if let Some(ts) = stamp.filter(|_| in_place) {
+            self.ts_recent = ts.val;
         }
         if in_place && seg.flags.has(Flags::FIN) {
             self.until = self.until.max(now + config.time_wait);
@@ -106,7 +105,13 @@ impl TimeWait {
         if in_place && seg.seq_len() == 0 {
             return TimeWaitAnswer::Ignore;
         }
-        self.ack_spaced(now)
+        self.answer_unacceptable(now, seg)
+    }
+
+    /// The ACK that an unacceptable segment gets: data and a FIN each time, what could be an answer itself spaced.
+    /// RFC 7323, 5.3-1.
+    fn answer_unacceptable(&mut self, now: Instant, seg: &Segment<'_>) -> TimeWaitAnswer {
+        if seg.seq_len() > 0 { self.ack(now) } else { self.ack_spaced(now) }
     }
 
     /// A RST ends TIME-WAIT early unless the operator follows RFC 1337; only one that names the exact sequence number
@@ -309,6 +314,27 @@ mod tests {
         assert!(matches!(entry(None).on_segment(NOW, &not, &exact), TimeWaitAnswer::Ignore));
         assert!(matches!(entry(None).on_segment(NOW, &allowed, &near), TimeWaitAnswer::Ignore));
         assert!(matches!(entry(None).on_segment(NOW, &allowed, &exact), TimeWaitAnswer::Remove));
+    }
+
+    /// RFC 9293, section 3.10.7.4, and RFC 7323, section 5.3: what takes sequence numbers is answered each time, since
+    /// no answer to an ACK is of that kind.
+    #[test]
+    fn data_and_fins_are_answered_without_limit() {
+        let config = Config::default();
+        for (seq, flags, options) in [
+            (RCV - 1, Flags::FIN | Flags::ACK, stamped(50)),
+            (RCV - 1, Flags::FIN, stamped(50)),
+            (RCV - 5, Flags::FIN | Flags::ACK, stamped(101)),
+            (RCV + 5, Flags::FIN | Flags::ACK, stamped(101)),
+        ] {
+            let mut entry = entry(Some((100, 7)));
+            let until = entry.until;
+            for _ in 0..3 {
+                let answer = entry.on_segment(NOW, &config, &segment(seq, SND, flags, options));
+                assert!(matches!(answer, TimeWaitAnswer::Ack(ack) if ack.ack == RCV), "{seq:?} {flags:?}");
+            }
+            assert_eq!((entry.until, entry.ts_recent), (until, 100));
+        }
     }
 
     #[test]

@@ -66,7 +66,9 @@ pub fn time_wait(data: &[u8]) {
                 assert!(!seg.flags.has(Flags::RST));
                 recent = recent.map(|recent| noted.unwrap_or(recent));
                 assert_ack(&header, &key, (snd_nxt, rcv_nxt, window), recent);
-                unsolicited += u64::from(!last);
+                // No answer to an ACK carries data or a FIN, so each that does is answered.
+                let spaced = seg.seq_len() == 0 || seg.flags.has(Flags::SYN);
+                unsolicited += u64::from(!last && spaced);
             }
             TimeWaitAnswer::Remove => {
                 assert!(config.time_wait_reset && seg.flags.has(Flags::RST) && seg.seq == rcv_nxt);
