@@ -19,7 +19,7 @@ impl Connection {
     /// RFC 9293, MAY-12; RFC 5961, 5.2-1.
     pub(crate) fn check_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         if !seg.flags.has(Flags::ACK) {
-            return Err(DropReason::NoAck);
+            return Err(self.refuse_without_ack(cx, seg));
         }
         let mut proves = false;
         if self.state == State::SynReceived {
@@ -55,6 +55,17 @@ impl Connection {
             self.take_late_sack(cx, seg);
         }
         Ok(())
+    }
+
+    /// A segment without ACK is dropped. What the sequence check let through although it ends at RCV.NXT is old, and
+    /// answered while the handshake lasts (RFC 9293, section 3.10.7.4): the peer may have missed the SYN-ACK.
+    #[cold]
+    fn refuse_without_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> DropReason {
+        let old = seg.seq.before(self.rcv_nxt) && (seg.seq + seg.seq_len()).at_or_before(self.rcv_nxt);
+        if old && self.state == State::SynReceived {
+            self.answer_unacceptable(cx, seg);
+        }
+        DropReason::NoAck
     }
 
     /// An acknowledgment that was overtaken: what it SACKs above SND.UNA arrived all the same.

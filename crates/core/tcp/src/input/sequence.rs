@@ -89,7 +89,7 @@ impl Connection {
     /// The acknowledgment that an unacceptable segment gets. Data is always answered: the sender needs to
     /// know. What carries none could bounce between two confused ends for ever, so it falls under the limit
     /// of RFC 5961.
-    fn answer_unacceptable(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+    pub(crate) fn answer_unacceptable(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let end = seg.seq + seg.seq_len();
         if seg.payload.is_empty() && !seg.flags.has(Flags::FIN) {
             return self.challenge(cx, Cause::Place);

@@ -122,6 +122,23 @@ fn a_syn_in_syn_received_is_answered_whatever_its_timestamp() {
     }
 }
 
+/// The sequence check comes before that of the ACK bit (RFC 9293, section 3.10.7.4).
+#[test]
+fn an_old_segment_without_ack_is_answered_in_syn_received() {
+    for (flags, text) in [(Flags::FIN, &b""[..]), (Flags::PSH, b"a"), (Flags::FIN, b"ab")] {
+        let mut rig = Setup::default().syn_received();
+        let seq = rig.next - text.len() as u32 - u32::from(flags.has(Flags::FIN));
+        rig.inject(Segment { seq, ..rig.segment(flags, text) });
+        let answer = rig.one();
+        assert!(answer.is_pure_ack() && answer.ack == PEER + 1, "{answer:?}");
+        rig.assert_state(State::SynReceived);
+        // One in the window is dropped for want of an ACK, and not answered.
+        rig.inject(rig.segment(flags, text));
+        rig.none();
+        rig.assert_state(State::SynReceived);
+    }
+}
+
 /// RFC 5961, 7-1.
 #[test]
 fn challenges_are_rationed() {
