@@ -177,8 +177,12 @@ impl Connection {
         }
     }
 
-    /// Close one half or both.
+    /// Close one half or both. An attempt to connect ends with either, as on Linux: nothing was said yet, so nothing
+    /// need be taken back, and who waits for it is told.
     pub fn shutdown(&mut self, cx: &mut Cx<'_>, how: Shutdown) {
+        if self.state == State::SynSent {
+            return self.fail(cx, Error::Reset);
+        }
         if matches!(how, Shutdown::Read | Shutdown::Both) {
             self.bits.set(Bits::READ_SHUT);
             self.events |= Events::READABLE;

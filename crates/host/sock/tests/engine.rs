@@ -133,6 +133,18 @@ fn refusals_and_resets_have_linux_s_errors() {
     assert_eq!(get_int(&mut w.client, fd, libc::SOL_SOCKET, libc::SO_ERROR), Ok(libc::ECONNREFUSED));
     assert_eq!(get_int(&mut w.client, fd, libc::SOL_SOCKET, libc::SO_ERROR), Ok(0), "taken once");
 
+    for how in [Shutdown::Read, Shutdown::Write, Shutdown::Both] {
+        let fd = w.client.socket(Family::V4).unwrap();
+        assert_eq!(w.client.connect(fd, Endpoint::new(SERVER, 81)), Err(Errno::EINPROGRESS));
+        assert_eq!(w.client.shutdown(fd, how), Ok(()));
+        assert_eq!(
+            get_int(&mut w.client, fd, libc::SOL_SOCKET, libc::SO_ERROR),
+            Ok(libc::ECONNRESET),
+            "{how:?}"
+        );
+        assert_eq!(w.client.shutdown(fd, how), Err(Errno::ENOTCONN));
+    }
+
     let (c, s, _) = w.connected();
     let mut linger = [0u8; 8];
     linger[0] = 1;

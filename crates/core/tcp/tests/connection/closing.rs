@@ -333,6 +333,21 @@ fn a_reset_in_every_closing_state() {
     }
 }
 
+/// RFC 9293, section 3.10.4, for the half that is written; the kernel disconnects for either.
+#[test]
+fn shutting_either_half_in_syn_sent_ends_the_attempt() {
+    for how in [tcp::Shutdown::Read, tcp::Shutdown::Write, tcp::Shutdown::Both] {
+        let mut rig = Setup::default().syn_sent();
+        let now = rig.now;
+        rig.host.with(now, |conn, cx| conn.shutdown(cx, how));
+        rig.none();
+        rig.assert_state(State::Closed);
+        assert!(rig.events().any(Events::ERROR), "{how:?}");
+        assert_eq!(rig.read(1), Err(ReadError::Failed(Error::Reset)), "{how:?}");
+        assert!(rig.host.timeout().is_none(), "{how:?}: no timer survives");
+    }
+}
+
 #[test]
 fn shutting_the_read_half() {
     let mut rig = Setup::default().accepted();

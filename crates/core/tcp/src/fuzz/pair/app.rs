@@ -110,17 +110,15 @@ impl Pair<'_, '_> {
                 self.ends[i].with(now, |conn, cx| conn.abort(cx));
                 self.let_go(i);
             }
+            // In SYN-SENT either half ends the connection (RFC 9293, section 3.10.4).
+            Act::ShutRead | Act::ShutWrite if self.is_opening(i) => {}
             Act::ShutRead => {
                 self.ends[i].with(now, |conn, cx| conn.shutdown(cx, Shutdown::Read));
                 (self.ends[i].app.done_reading, self.ends[i].app.drains) = (true, true);
                 self.maybe_let_go(i);
             }
-            // In SYN-SENT it would end the connection (RFC 9293, section 3.10.4).
-            Act::ShutWrite => {
-                if self.ends[i].conn.as_ref().is_some_and(|conn| conn.state() != State::SynSent) {
-                    self.shut(i);
-                }
-            }
+            Act::ShutWrite if self.ends[i].conn.is_some() => self.shut(i),
+            Act::ShutWrite => {}
             Act::Options => {
                 let mut options = self.ends[i].options;
                 options.nodelay = !options.nodelay;
@@ -130,6 +128,10 @@ impl Pair<'_, '_> {
                 self.ends[i].with(now, |conn, cx| conn.set_options(cx, options));
             }
         }
+    }
+
+    fn is_opening(&self, i: usize) -> bool {
+        self.ends[i].conn.as_ref().is_some_and(|conn| conn.state() == State::SynSent)
     }
 
     fn shut(&mut self, i: usize) {
