@@ -29,8 +29,6 @@ quirks! {
         "The timer for reordering runs whole ticks of this length and two more; zero: it is exact.";
     grow_reordered: bool, "Linux",
         "The window grows for what is SACKed, too, once the path was seen to reorder much (RFC 5681: not).";
-    ignore_future_acks: bool, "Linux",
-        "In ESTABLISHED a segment that acknowledges what was never sent is dropped in silence (RFC 9293: answered).";
     empty_probes: bool, "Linux",
         "A probe of a shut window carries an old number and no data (RFC 9293: the next byte).";
     broken_pipe: bool, "Linux",

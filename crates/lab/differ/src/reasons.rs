@@ -95,13 +95,6 @@ pub const ROWS: &[Row] = &[
                  6093, section 6, recommends.",
     },
     Row {
-        name: "acknowledgment of unsent data",
-        kind: Kind::Packets,
-        key: "future_ack",
-        reason: "Linux 6.18.44 answers it, as RFC 5961, section 5.2, demands. The profile `linux` has the setting \
-                 `ignore_future_acks`, which does not.",
-    },
-    Row {
         name: "old acknowledgment",
         kind: Kind::Packets,
         key: "old_ack",

@@ -43,10 +43,7 @@ impl Connection {
         let ahead = seg.ack.distance_from(self.snd_una);
         if seg.ack.after(self.snd_nxt) || i64::from(ahead) < -i64::from(self.snd_wnd_max) {
             cx.counters.bad_acks += 1;
-            let silent = cx.config.quirks.ignore_future_acks && self.state == State::Established;
-            if ahead < 0 || !silent {
-                self.challenge(cx, Cause::Ack);
-            }
+            self.challenge(cx, Cause::Ack);
             return Err(DropReason::BadAck);
         }
         if ahead >= 0 {

@@ -238,7 +238,6 @@ const PREDICATES: &[(&str, Predicate)] = &[
             && case.difference.ours.len() < 2
             && case.segment.is_some()
     }),
-    ("future_ack", |case| case.ack().is_some_and(|ack| ahead(ack, case.heard)) && !case.is_half_open),
     ("old_ack", |case| case.ack().is_some_and(|ack| ahead(case.acked, ack)) && !case.is_half_open),
     ("fin_acked_at_once", |case| {
         let is_ack = |line: &String| line.starts_with(". ") || line.starts_with("after 0 ms: . ");

@@ -100,7 +100,6 @@ fn quirks(profile: Profile) -> Quirks {
             push_bursts: true,
             reordering_tick: Duration::from_millis(1),
             grow_reordered: true,
-            ignore_future_acks: true,
             empty_probes: true,
             broken_pipe: true,
             charge_pieces: true,
