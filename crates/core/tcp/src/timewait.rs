@@ -7,8 +7,8 @@ use crate::Config;
 use crate::connection::Bits;
 use crate::scale::{Clock, ts_before};
 
-/// Least time between two ACKs that neither data nor a FIN asked for, in the entry's 1/8 second clock: two ends that disagree
-/// must not answer each other's answers for ever (RFC 5961, section 7).
+/// Least time between two ACKs that neither data nor a FIN asked for, in the entry's 1/8 second clock: two ends that
+/// disagree must not answer each other's answers for ever (RFC 5961, section 7).
 const ACK_SPACING: u16 = 4;
 
 /// A connection in TIME-WAIT, at most 64 bytes.
