@@ -53,32 +53,7 @@ const ROWS: &[Line] = &[
 /// BEING MENDED: faults that are known and have no reason. A row goes when its fault is mended; none stays. Each names
 /// the fault, not a reason.
 const BEING_MENDED: &[Line] = &[
-    (
-        "mapped addresses",
-        "*ON THE KERNEL*",
-        "an AF_INET6 socket goes to the kernel for a mapped address",
-        true,
-    ),
     ("flags that Linux ignores", "*: * | -1 EOPNOTSUPP*", "a flag that the kernel ignores is refused", false),
-    (
-        "children by clone",
-        "*: * | *the control connection ended*",
-        "a child of clone drives its parent's rings",
-        false,
-    ),
-    ("signals", "*: woke: -1 EINTR*| asleep*", "a signal does not end a call that sleeps", false),
-    (
-        "descriptors that starve",
-        "epoll_wait, little room: *",
-        "a wait with little room never tells some",
-        false,
-    ),
-    (
-        "connect again",
-        "connect to *: * | -1 EISCONN",
-        "a socket whose connect failed does not connect again",
-        false,
-    ),
     ("disconnecting", "connect to AF_UNSPEC*", "a connection is not taken apart", false),
     ("pointers", "*, bad pointers: * | crashes", "a pointer to unmapped memory ends the program", false),
     ("pointers, NULL", "*, NULL*: *", "what a pointer points to is looked at in another order", false),
@@ -96,13 +71,6 @@ const BEING_MENDED: &[Line] = &[
     ),
     ("pointers, first", "*: -1 EFAULT | *", "what a pointer points to is looked at too late", false),
     ("pointers, late", "*: * | -1 EFAULT", "what a pointer points to is looked at too early", false),
-    (
-        "descriptors that are left for the next wait",
-        "epoll_wait*0x* | *",
-        "a wait does not tell all that fit",
-        false,
-    ),
-    ("select and signals", "select: woke: -1 EINTR | woke: 0 *", "a signal ends select with 0", false),
     ("sendmmsg", "sendmmsg: *SIGPIPE 1 | *", "the signal of a second message that fails is not sent", false),
     ("sendfile", "sendfile*: at 1 -1 EINVAL | *", "O_APPEND at the socket is EINVAL on Linux", false),
     ("writev of nothing", "writev*: 0 | -1 *", "an error is told though there is nothing to write", false),
