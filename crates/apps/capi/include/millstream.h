@@ -121,7 +121,7 @@ ssize_t ms_readv(struct ms_ctx *ctx, int fd, const struct iovec *vectors, int co
 /** writev(2): nothing of another call comes between the parts. */
 ssize_t ms_writev(struct ms_ctx *ctx, int fd, const struct iovec *vectors, int count);
 
-/** recv(2) with MSG_PEEK, MSG_DONTWAIT, MSG_WAITALL, MSG_TRUNC; EOPNOTSUPP for flags that mean nothing here. */
+/** recv(2) with MSG_PEEK, MSG_DONTWAIT, MSG_WAITALL, MSG_TRUNC; MSG_OOB is EINVAL. */
 ssize_t ms_recv(struct ms_ctx *ctx, int fd, void *to, size_t len, int flags);
 
 /** send(2) with MSG_DONTWAIT, MSG_MORE, MSG_EOR, MSG_ZEROCOPY, MSG_FASTOPEN; there is no SIGPIPE. */

@@ -30,34 +30,23 @@ pub(super) fn with_scratch<R>(call: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     })
 }
 
-/// MSG_* of a call that receives.
+/// MSG_* of a call that receives; the others are ignored, as Linux's TCP does.
 pub(super) fn recv_flags(flags: c_int) -> Outcome<RecvFlags> {
-    let known =
-        libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_TRUNC | libc::MSG_ERRQUEUE;
-    // There are no signals, and no descriptors that arrive.
-    let nothing = libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
-    match flags {
-        _ if flags & libc::MSG_OOB != 0 => Err(refuse(libc::EINVAL, "there is no urgent data")),
-        _ if flags & !(known | nothing) != 0 => {
-            Err(refuse(libc::EOPNOTSUPP, &format!("flags {flags:#x} of a call that receives")))
-        }
-        _ => Ok(RecvFlags {
-            peek: flags & libc::MSG_PEEK != 0,
-            dont_wait: flags & libc::MSG_DONTWAIT != 0,
-            wait_all: flags & libc::MSG_WAITALL != 0,
-            discard: flags & libc::MSG_TRUNC != 0,
-        }),
+    if flags & libc::MSG_OOB != 0 {
+        return Err(refuse(libc::EINVAL, "there is no urgent data"));
     }
+    Ok(RecvFlags {
+        peek: flags & libc::MSG_PEEK != 0,
+        dont_wait: flags & libc::MSG_DONTWAIT != 0,
+        wait_all: flags & libc::MSG_WAITALL != 0,
+        discard: flags & libc::MSG_TRUNC != 0,
+    })
 }
 
-/// MSG_* of a call that sends.
+/// MSG_* of a call that sends; the others are ignored, as Linux's TCP does.
 pub(super) fn send_flags(flags: c_int) -> Outcome<SendFlags> {
-    let known = libc::MSG_DONTWAIT | libc::MSG_MORE | libc::MSG_EOR | libc::MSG_ZEROCOPY | libc::MSG_FASTOPEN;
-    // There are no signals and no descriptors; what confirms a neighbour or shuns routers does nothing for TCP on Linux
-    // either.
-    let nothing = libc::MSG_NOSIGNAL | libc::MSG_CONFIRM | libc::MSG_DONTROUTE | libc::MSG_CMSG_CLOEXEC;
-    if flags & !(known | nothing) != 0 {
-        return Err(refuse(libc::EOPNOTSUPP, &format!("flags {flags:#x} of a call that sends")));
+    if flags & libc::MSG_OOB != 0 {
+        return Err(refuse(libc::EOPNOTSUPP, "there is no urgent data"));
     }
     Ok(SendFlags {
         dont_wait: flags & libc::MSG_DONTWAIT != 0,
@@ -226,7 +215,7 @@ doors! {
         unsafe { send_vectors(ctx, fd, from, SendFlags::default(), None) }
     }
 
-    /// recv(2) with MSG_PEEK, MSG_DONTWAIT, MSG_WAITALL, MSG_TRUNC; EOPNOTSUPP for flags that mean nothing here.
+    /// recv(2) with MSG_PEEK, MSG_DONTWAIT, MSG_WAITALL, MSG_TRUNC; MSG_OOB is EINVAL.
     fn ms_recv(ctx, fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
         // SAFETY: C's contract.
         unsafe { receive(ctx, fd, to, len, flags) }

@@ -12,6 +12,7 @@
 #include "interrupts.c"
 #include "mapped.c"
 #include "again.c"
+#include "margins.c"
 #include "masks.c"
 #include "messages.c"
 #include "moves.c"
@@ -36,6 +37,7 @@ int main(int argc, char **argv)
         { "moves", moves },
         { "watching", watching },
         { "messages", messages },
+        { "margins", margins },
         { "masks", masks },
         { "mapped", mapped_addresses },
         { "numbers", numbers },

@@ -53,7 +53,6 @@ const ROWS: &[Line] = &[
 /// BEING MENDED: faults that are known and have no reason. A row goes when its fault is mended; none stays. Each names
 /// the fault, not a reason.
 const BEING_MENDED: &[Line] = &[
-    ("flags that Linux ignores", "*: * | -1 EOPNOTSUPP*", "a flag that the kernel ignores is refused", false),
     ("disconnecting", "connect to AF_UNSPEC*", "a connection is not taken apart", false),
     ("pointers", "*, bad pointers: * | crashes", "a pointer to unmapped memory ends the program", false),
     ("pointers, NULL", "*, NULL*: *", "what a pointer points to is looked at in another order", false),
