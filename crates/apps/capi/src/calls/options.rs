@@ -42,8 +42,8 @@ doors! {
 
     /// getsockopt(2), with Linux's numbers and structures.
     fn ms_getsockopt(ctx, fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
-        ctx.is_v6(fd)?;
-        if !LEVELS.contains(&level) {
+        let v6 = ctx.is_v6(fd)?;
+        if !LEVELS.contains(&level) || level == libc::IPPROTO_IPV6 && !v6 {
             return Err(Refused(libc::EOPNOTSUPP));
         }
         options::find(level, name).ok_or(Refused(libc::ENOPROTOOPT))?;

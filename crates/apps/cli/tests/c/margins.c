@@ -17,7 +17,28 @@ static void margin_flags(void)
     hang_up(server, client);
 }
 
+static void margin_options(void)
+{
+    int server, client;
+    blocking_pair(3161, &server, &client);
+    for (socklen_t len = 0; len < 5; len++) {
+        unsigned char value[8] = { 1, 0, 0, 0, 9, 9, 9, 9 };
+        socklen_t room = len;
+        told(setsockopt(server, IPPROTO_IP, IP_RECVTOS, value, len), "IP_RECVTOS of %u bytes", len);
+        memset(value, 9, sizeof value);
+        told(getsockopt(server, IPPROTO_IP, IP_RECVTOS, value, &room), "its value in %u bytes", len);
+        told(room, "bytes of it");
+        told(value[0] << 8 | value[1], "it");
+        room = len;
+        told(getsockopt(server, IPPROTO_IPV6, IPV6_RECVPKTINFO, value, &room), "IPV6_RECVPKTINFO of IPv4");
+        told(getsockopt(server, IPPROTO_IPV6, IPV6_UNICAST_HOPS, value, &room), "IPV6_UNICAST_HOPS of IPv4");
+        told(getsockopt(server, IPPROTO_IPV6, 9999, value, &room), "no option of IPv6");
+    }
+    hang_up(server, client);
+}
+
 static void margins(void)
 {
     margin_flags();
+    margin_options();
 }

@@ -8,7 +8,8 @@ use base::{Duration, Rate};
 pub(super) fn int(level: i32, value: &[u8]) -> Result<i32, Errno> {
     match value {
         [a, b, c, d, ..] => Ok(i32::from_ne_bytes([*a, *b, *c, *d])),
-        [one] if level == c::IPPROTO_IP => Ok(i32::from(*one)),
+        // As on Linux, fewer bytes are one, and none is 0.
+        short if level == c::IPPROTO_IP => Ok(short.first().copied().map_or(0, i32::from)),
         _ => Err(Errno::EINVAL),
     }
 }

@@ -104,12 +104,6 @@ const BEING_MENDED: &[Line] = &[
         "a reset in CLOSE-WAIT is EPIPE on Linux",
         false,
     ),
-    (
-        "options of IPv6",
-        "getsockopt IPV6_*: -1 EOPNOTSUPP | *",
-        "of an AF_INET socket they are EOPNOTSUPP",
-        true,
-    ),
     ("two queues", "rec*MSG_OOB*MSG_ERRQUEUE*: *", "the error queue is looked at first", false),
     (
         "data lost by EFAULT",
@@ -125,18 +119,6 @@ const BEING_MENDED: &[Line] = &[
     ),
     ("recvmmsg", "recvmmsg*: * | *lens *", "a pending error, and the end of data, are told otherwise", false),
     ("MSG_CMSG_CLOEXEC", "recvm*: flags 0x40000000 *", "the flag is told in msg_flags", true),
-    (
-        "short options",
-        "setsockopt *: 0 | -1 EINVAL",
-        "a value of one to three bytes is taken at the levels of IP",
-        true,
-    ),
-    (
-        "short options, read",
-        "getsockopt IP*: 0 len 1 * | 0 len *",
-        "a value below 256 is one byte at IP's levels",
-        true,
-    ),
     (
         "length 0, messages",
         "recvmsg of nothing*",
