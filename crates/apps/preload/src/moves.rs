@@ -98,6 +98,9 @@ unsafe fn send_file(
     // The kernel looks at the arguments: nothing is sent of nothing.
     // SAFETY: the caller's arguments.
     let said = unsafe { real::sendfile(fd, from, offset, 0) };
+    if said >= 0 && held.flags() & libc::O_APPEND != 0 {
+        return Err(Refused(libc::EINVAL));
+    }
     if said < 0 || count == 0 {
         return answered(said);
     }

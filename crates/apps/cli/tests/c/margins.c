@@ -37,8 +37,26 @@ static void margin_options(void)
     hang_up(server, client);
 }
 
+static void margin_moves(void)
+{
+    int server, client, file = memfd_create("margins", 0);
+    char back[8];
+    blocking_pair(3162, &server, &client);
+    write(file, "abcd", 4);
+    off_t at = 0;
+    fcntl(server, F_SETFL, O_APPEND);
+    told(sendfile(server, file, &at, 4), "sendfile to a socket with O_APPEND");
+    told(sendfile(server, file, &at, 0), "of nothing");
+    fcntl(server, F_SETFL, 0);
+    told(sendfile(server, file, &at, 4), "without");
+    told(drain(client, back, 4), "the peer has");
+    close(file);
+    hang_up(server, client);
+}
+
 static void margins(void)
 {
     margin_flags();
     margin_options();
+    margin_moves();
 }

@@ -71,7 +71,6 @@ const BEING_MENDED: &[Line] = &[
     ("pointers, first", "*: -1 EFAULT | *", "what a pointer points to is looked at too late", false),
     ("pointers, late", "*: * | -1 EFAULT", "what a pointer points to is looked at too early", false),
     ("sendmmsg", "sendmmsg: *SIGPIPE 1 | *", "the signal of a second message that fails is not sent", false),
-    ("sendfile", "sendfile*: at 1 -1 EINVAL | *", "O_APPEND at the socket is EINVAL on Linux", false),
     ("writev of nothing", "writev*: 0 | -1 *", "an error is told though there is nothing to write", false),
     (
         "length 0 takes an error",
