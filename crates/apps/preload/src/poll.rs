@@ -302,6 +302,10 @@ unsafe fn rows_of_sets(count: usize, sets: &[Bits; 3]) -> Option<Vec<pollfd>> {
         }
         if events != 0 {
             any |= !table::is_kernels(fd as c_int);
+            // What select waits for is not told of a TCP socket without urgent data; poll would tell errors and ends.
+            if events == libc::POLLPRI && table::ours(fd as c_int).is_some() {
+                continue;
+            }
             rows.push(pollfd { fd: fd as c_int, events, revents: 0 });
         }
     }

@@ -54,9 +54,32 @@ static void margin_moves(void)
     hang_up(server, client);
 }
 
+static void margin_select(void)
+{
+    int fresh = socket(AF_INET, SOCK_STREAM, 0), server, client;
+    blocking_pair(3163, &server, &client);
+    raw_shutdown(client, SHUT_WR);
+    ready(SERVER, server, POLLRDHUP);
+    shutdown(server, SHUT_WR);
+    const int fds[] = { fresh, server };
+    for (int i = 0; i < 2; i++) {
+        fd_set set;
+        FD_ZERO(&set);
+        FD_SET(fds[i], &set);
+        struct timeval limit = { 0, 30000 };
+        long begun = ms();
+        told(select(fds[i] + 1, NULL, NULL, &set, &limit), "select for exceptions alone");
+        told(ms() - begun >= 25, "waits");
+        told(FD_ISSET(fds[i], &set), "and clears the set");
+    }
+    close(fresh);
+    hang_up(server, client);
+}
+
 static void margins(void)
 {
     margin_flags();
     margin_options();
     margin_moves();
+    margin_select();
 }

@@ -88,7 +88,6 @@ const BEING_MENDED: &[Line] = &[
     ),
     ("backlog", "pconnect: 0 | pending", "Linux takes one connection more than the backlog", false),
     ("length 0", "recv*, of length 0*", "a read of nothing waits, or ends, as one of something", false),
-    ("select for exceptions", "select: asleep | 0 *", "select for exceptions alone does not wait", false),
     ("a bound socket again", "bind to *: -1 * | -1 *", "checks come in another order", true),
     (
         "a connected socket again",
