@@ -138,7 +138,8 @@ fn as_text(looks: &Looks<'_>) -> String {
         looks.span() as f64 / 1e6
     );
     let side = |what: &str, verdict: &verdict::Verdict| {
-        format!("  {what}: {} ({:.0} %). {}\n", verdict.word, verdict.share * 100.0, verdict.text)
+        let share = verdict.share.map_or(String::new(), |share| format!(" ({:.0} %)", share * 100.0));
+        format!("  {what}: {}{share}. {}\n", verdict.word, verdict.text)
     };
     let (sender, receiver) = (looks.sender(), looks.receiver());
     let receives = looks.received() > 0.0 || receiver.word != "peer";
@@ -220,10 +221,11 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "a:1 -> b:2  ESTABLISHED  sent 6.4 Mbit/s, received 6.4 Mbit/s over 1.0 s");
         assert!(
-            lines[1].starts_with("  sending: peer-window (100 %). The peer's window of 64 KiB over 80 ms"),
+            lines[1]
+                .starts_with("  sending: peer-window (100 %). The peer's window was full. 64 KiB over 80 ms"),
             "{text}"
         );
-        assert!(lines[2].starts_with("  receiving: peer (100 %). Nothing at this end"), "{text}");
+        assert!(lines[2].starts_with("  receiving: peer. Nothing at this end"), "{text}");
         let life = "  since it began: peer-window 2.0 s, reader 0.5 s of 2.0 s busy; SndLimTrans Rwin 3 Cwin 1 Snd 2";
         assert_eq!(lines[3], life);
         assert_eq!(as_json(&Looks { before: &before, now: &now, load: None })["verdict"], "peer-window");
