@@ -17,6 +17,7 @@ mod man;
 mod pipe;
 mod run;
 mod serve;
+mod short;
 mod show;
 mod stacks;
 mod sysctl;

@@ -1,7 +1,7 @@
 //! `millstream why`: what limits a connection, in a sentence or two with numbers, and what would help.
 
 use crate::verdict::{self, Looks};
-use crate::{CliResult, checksums, show, stacks};
+use crate::{CliResult, checksums, short, show, stacks};
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -48,11 +48,6 @@ pub(crate) fn loads(before: &[(u32, Value)], now: &[(u32, Value)]) -> HashMap<(u
     now.iter().filter_map(load).collect()
 }
 
-/// Returns the identity of a connection.
-pub(crate) fn name(pid: u32, row: &Value) -> String {
-    format!("{pid} {} {} {}", row["core"], row["local"], row["remote"])
-}
-
 /// `millstream why`.
 pub(crate) fn run(args: &WhyArgs) -> CliResult {
     let span = Duration::try_from_secs_f64(args.seconds).map_err(|_| "--seconds takes seconds")?;
@@ -61,21 +56,23 @@ pub(crate) fn run(args: &WhyArgs) -> CliResult {
     std::thread::sleep(span.max(Duration::from_millis(50)));
     let (cores_now, now) = (ask("stat")?, ask("ss")?);
     let loads = loads(&cores, &cores_now);
-    let old: HashMap<_, _> = before.iter().map(|(pid, row)| (name(*pid, row), row)).collect();
     let wanted = |row: &Value| {
         let end = |key: &str| row[key].as_str().unwrap_or("").to_string();
         let chosen = |which: &String| meets(&end("local"), which) || meets(&end("remote"), which);
-        row["limit"].is_string() && args.which.as_ref().is_none_or(chosen)
+        args.which.as_ref().is_none_or(chosen)
     };
-    let mut found: Vec<Looks<'_>> = now
-        .iter()
-        .filter(|(_, row)| wanted(row))
-        .map(|(pid, row)| Looks {
-            before: old.get(&name(*pid, row)).copied().unwrap_or(&Value::Null),
-            now: row,
-            load: loads.get(&(*pid, verdict::number(row, "core"))).copied(),
+    let mut found: Vec<Looks<'_>> = short::pairs(&before, &now)
+        .into_iter()
+        .filter(|(.., row)| wanted(row))
+        .map(|(pid, before, now)| {
+            let load = loads.get(&(pid, verdict::number(now, "core"))).copied();
+            Looks { before, now, load }
         })
         .collect();
+    // A listener or an entry in TIME-WAIT tells of connections that no look has.
+    let has = |pid: u32| before.iter().chain(&now).any(|(of, row)| *of == pid && wanted(row));
+    let mut short = short::all((&cores, &cores_now), (&before, &now));
+    short.retain(|&pid, _| has(pid) || args.which.is_none());
     let mut out = std::io::stdout().lock();
     let findings = checksums::findings(&cores, &cores_now, &now);
     for finding in &findings {
@@ -84,7 +81,13 @@ pub(crate) fn run(args: &WhyArgs) -> CliResult {
             false => write!(out, "{}", finding.as_text())?,
         }
     }
-    if found.is_empty() && args.which.is_none() && !findings.is_empty() {
+    for (&pid, short) in &short {
+        match args.show.json {
+            true => writeln!(out, "{}", short.as_json(pid))?,
+            false => write!(out, "{}", short.as_text(pid))?,
+        }
+    }
+    if found.is_empty() && (!short.is_empty() || args.which.is_none() && !findings.is_empty()) {
         return Ok(());
     }
     if found.is_empty() {

@@ -3,7 +3,7 @@
 use super::screen::Key;
 use super::{Flow, Look};
 use crate::verdict::{self, number};
-use crate::{show, why};
+use crate::{short, show, why};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -176,6 +176,13 @@ impl View {
                 flow.pid.to_string(),
             ]);
         }
+        for (pid, short) in short::all((&before.cores, &now.cores), (&before.flows, &now.flows)) {
+            let mut cells = vec![String::new(); heads.len() + 2];
+            (cells[0], cells[1]) = (self::short(short.sent), self::short(short.received));
+            (cells[3], cells[6]) = ("short".into(), format!("({} opened or closed)", short.count));
+            cells.push(pid.to_string());
+            table.row(cells);
+        }
         let (from, to) = (self.first, (self.first + self.flows).min(total));
         let shown = if from == 0 { to.to_string() } else { format!("{} to {to}", from + 1) };
         format!("{}{shown} of {total} connections\n", table.show())
@@ -248,27 +255,14 @@ impl<'a> Flow<'a> {
     /// The connections of a look that live, with what they did since the one before.
     fn all(before: &'a Look, now: &'a Look) -> Vec<Flow<'a>> {
         let loads = why::loads(&before.cores, &now.cores);
-        let old: HashMap<_, _> = before.flows.iter().map(|(pid, row)| (why::name(*pid, row), row)).collect();
-        let flow = |(pid, row): &'a (u32, serde_json::Value)| {
-            let was = old.get(&why::name(*pid, row)).copied();
-            let looks = verdict::Looks {
-                before: was.unwrap_or(&serde_json::Value::Null),
-                now: row,
-                load: loads.get(&(*pid, number(row, "core"))).copied(),
-            };
-            let seconds = looks.span() as f64 / 1e6;
-            let again = was.map_or(0, |was| number(row, "retransmits") - number(was, "retransmits"));
-            let again = if seconds > 0.0 { again as f64 / seconds } else { 0.0 };
-            Flow {
-                pid: *pid,
-                row,
-                out: looks.sent(),
-                into: looks.received(),
-                again,
-                verdict: looks.verdict(),
-            }
+        let flow = |(pid, was, row): (u32, &'a serde_json::Value, &'a serde_json::Value)| {
+            let load = loads.get(&(pid, number(row, "core"))).copied();
+            let looks = verdict::Looks { before: was, now: row, load };
+            let again = number(row, "retransmits").saturating_sub(number(was, "retransmits"));
+            let again = again as f64 * 1e6 / looks.span().max(1) as f64;
+            Flow { pid, row, out: looks.sent(), into: looks.received(), again, verdict: looks.verdict() }
         };
-        now.flows.iter().filter(|(_, row)| row["cwnd"].is_u64()).map(flow).collect()
+        short::pairs(&before.flows, &now.flows).into_iter().map(flow).collect()
     }
 
     fn rate(&self) -> f64 {
