@@ -1,6 +1,6 @@
 //! Goal: a program that has reached its limit of descriptors is answered as on the kernel: connect works, accept is
 //! EMFILE and the connection waits until a number is free. Where not even the stack can have numbers the call is
-//! EMFILE, and works later.
+//! EMFILE, and works later. A limit of address space that a program sets is its own.
 //!
 //! Needs root for network namespaces; without it every test says that it was skipped.
 
@@ -134,4 +134,34 @@ fn a_stack_that_cannot_have_numbers_is_emfile_until_it_can() {
         let said = connects(&bed, true, mode);
         assert_eq!(said, "connect EMFILE\nthe limit 64\ndup EMFILE\nconnect later None\n", "{mode}");
     }
+}
+
+/// `PORT`: with a stack, limits its address space as vsftpd does, in a child too, and goes on.
+const SMALL: &str = "
+import mmap, os, resource, select, socket, sys
+s = socket.create_server(('', int(sys.argv[1])))
+select.select([s], [], [], 0)
+def small():
+    limit = 200 << 20, 300 << 20
+    resource.setrlimit(resource.RLIMIT_AS, limit)
+    print(resource.getrlimit(resource.RLIMIT_AS) == limit, resource.prlimit(0, resource.RLIMIT_AS) == limit)
+    print(len(mmap.mmap(-1, 64 << 20)))
+    print(resource.prlimit(os.getpid(), resource.RLIMIT_AS, (250 << 20, 300 << 20)) == limit)
+    t = socket.create_server(('', int(sys.argv[1]) + 1))
+    print(select.select([t], [], [], 0), flush=True)
+    os._exit(0)
+if os.fork() == 0:
+    small()
+os.wait()
+small()
+";
+
+#[test]
+fn a_limit_of_address_space_is_the_programs() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let python = ["python3", "-c", SMALL, "9320"];
+    let launched = [&["run", "--require", "--quiet", "--link", "nic:ms0", "--"][..], &python].concat();
+    let ours = bed.in_ns_within(&bed.server, 30, MILLSTREAM, &launched);
+    assert_eq!(ours, bed.in_ns_within(&bed.server, 30, python[0], &python[1..]));
+    assert_eq!(ours.as_deref(), Ok("True True\n67108864\nTrue\n([], [], [])\n".repeat(2).as_str()));
 }

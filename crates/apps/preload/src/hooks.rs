@@ -10,13 +10,13 @@ use crate::description::Kind;
 use crate::table::{self, Held, Place};
 use crate::{
     data, descriptors, epoll, exec, fork, moves, names, options, poll, privileges, relay, rights, signals,
-    sockets, spawn, streams, threads,
+    sockets, space, spawn, streams, threads,
 };
 use libc::{FILE, uid_t};
 use libc::{
     c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t,
-    off_t, pid_t, pollfd, pthread_attr_t, pthread_t, sighandler_t, sigset_t, size_t, sockaddr, socklen_t,
-    ssize_t, timespec, timeval,
+    off_t, pid_t, pollfd, pthread_attr_t, pthread_t, rlimit, sighandler_t, sigset_t, size_t, sockaddr,
+    socklen_t, ssize_t, timespec, timeval,
 };
 use libc::{posix_spawn_file_actions_t, posix_spawnattr_t};
 use std::arch::naked_asm;
@@ -419,6 +419,18 @@ others! {
     capset(header: *mut c_void, data: *const c_void) -> c_int => privileges::capset;
     "what listens does so on the stack before."
     chroot(path: *const c_char) -> c_int => privileges::chroot;
+    "a limit of address space (RLIMIT_AS) is the program's alone: the kernel's is 1 GiB above it, for the stack."
+    setrlimit(resource: c_uint, new: *const rlimit) -> c_int => space::setrlimit;
+    "as setrlimit."
+    setrlimit64(resource: c_uint, new: *const rlimit) -> c_int => space::setrlimit64;
+    "the limit of address space (RLIMIT_AS) is what the program has set."
+    getrlimit(resource: c_uint, old: *mut rlimit) -> c_int => space::getrlimit;
+    "as getrlimit."
+    getrlimit64(resource: c_uint, old: *mut rlimit) -> c_int => space::getrlimit64;
+    "as setrlimit and getrlimit, in the process itself."
+    prlimit(pid: pid_t, resource: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int => space::prlimit;
+    "as prlimit."
+    prlimit64(pid: pid_t, resource: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int => space::prlimit64;
     "a child with memory of its own is a fork, and so is one that its parent waits for (CLONE_VFORK); one that shares \
      memory or descriptors alone is EINVAL once the stack runs, with one line of warning."
     clone(

@@ -34,6 +34,7 @@ mod route;
 mod signals;
 mod sleep;
 mod sockets;
+mod space;
 mod spawn;
 mod stack;
 mod streams;

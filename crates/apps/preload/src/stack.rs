@@ -31,6 +31,9 @@ static PLACES: OnceLock<Places> = OnceLock::new();
 /// Variables of the launch, as the environment had them at first.
 static LAUNCH: OnceLock<Vec<CString>> = OnceLock::new();
 
+/// The environment named a link.
+static LAUNCHED: AtomicBool = AtomicBool::new(false);
+
 static STACK: AtomicPtr<Stack> = AtomicPtr::new(null_mut());
 /// The process that read the settings.
 static READER: AtomicU32 = AtomicU32::new(0);
@@ -89,6 +92,7 @@ extern "C" fn note_launch() {
         said.filter_map(entry).filter(|entry| !entry.to_bytes().starts_with(heritage::ENTRY)).collect()
     });
     if std::env::var_os("MILLSTREAM_LINK").is_some() {
+        LAUNCHED.store(true, Ordering::Relaxed);
         PLACES.get_or_init(Places::from_environment);
         heritage::adopt();
     }
@@ -106,6 +110,11 @@ fn said() -> Box<dyn Iterator<Item = (String, String)>> {
 /// Returns the launch's variables, for programs that this one starts.
 pub(crate) fn launch() -> &'static [CString] {
     if settings().is_some() { LAUNCH.get().map_or(&[], Vec::as_slice) } else { &[] }
+}
+
+/// Will the program have a stack once it needs one?
+pub(crate) fn is_launched() -> bool {
+    LAUNCHED.load(Ordering::Relaxed)
 }
 
 impl Stack {
