@@ -4,9 +4,9 @@ use super::sockets::remote;
 use crate::boundary::{Outcome, Refused, refuse};
 use crate::context::Context;
 use crate::memory;
-use base::Endpoint;
+use base::{Duration, Endpoint};
 use libc::{c_int, c_void, iovec, size_t, sockaddr, socklen_t, ssize_t};
-use sock::{Errno, Fd, RecvFlags, SendFlags};
+use sock::{Errno, Fd, PollFd, Ready, RecvFlags, SendFlags};
 use std::cell::RefCell;
 
 /// Bytes that a call through several vectors moves at a time, and that a thread keeps for it.
@@ -56,6 +56,24 @@ pub(super) fn send_flags(flags: c_int) -> Outcome<SendFlags> {
     })
 }
 
+/// Receives nothing, as Linux does: 0 where a read would return at once, and 0 when a sleep ends, whatever ends it.
+pub(super) fn receive_nothing(ctx: &Context, fd: Fd, flags: RecvFlags) -> Outcome<usize> {
+    let sockets = ctx.sockets()?;
+    match sockets.recv(fd, &mut [], RecvFlags { dont_wait: true, ..RecvFlags::default() }) {
+        Err(Errno::EAGAIN) if !flags.dont_wait && !sockets.nonblocking(fd)? => {}
+        done => return Ok(done?),
+    }
+    let mut time = [0; 16];
+    sockets.getsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &mut time)?;
+    let half = |at: usize| u64::from_ne_bytes(time[at..at + 8].try_into().unwrap_or_default());
+    let time = Duration::from_secs(half(0)) + Duration::from_micros(half(8));
+    let mut row = [PollFd { fd, interest: Ready::IN, ready: Ready::NONE }];
+    match sockets.poll(&mut row, (time > Duration::ZERO).then_some(time)) {
+        Ok(_) | Err(Errno::EINTR) => Ok(0),
+        Err(e) => Err(e.into()),
+    }
+}
+
 /// Receives as recv(2) does.
 ///
 /// # Safety
@@ -67,7 +85,9 @@ unsafe fn receive(ctx: &Context, fd: Fd, to: *mut c_void, len: size_t, flags: c_
         ctx.sockets()?.recv_error(fd)?;
         return Ok(0);
     }
-    let got = if how.discard {
+    let got = if len == 0 {
+        receive_nothing(ctx, fd, how)
+    } else if how.discard {
         // As on Linux, nothing is written.
         with_scratch(|scratch| {
             scratch.resize(len.min(SCRATCH), 0);
@@ -89,6 +109,10 @@ unsafe fn recv_vectors(ctx: &Context, fd: Fd, to: &[iovec]) -> Outcome<ssize_t> 
     let (sockets, flags) = (ctx.sockets()?, RecvFlags::default());
     let nothing = || sockets.recv(fd, &mut [], RecvFlags { dont_wait: true, ..flags });
     if memory::total(to) == 0 {
+        if ctx.is_v6(fd).is_ok() {
+            // Not even a pending error is taken.
+            return Ok(0);
+        }
         // As on Linux nothing is read, not even the state of the connection.
         return match nothing() {
             Err(e @ (Errno::EBADF | Errno::EINVAL)) => Err(e.into()),
@@ -211,6 +235,10 @@ doors! {
         // SAFETY: C's contract.
         let from = count.and_then(|count| unsafe { memory::vectors(vectors, count) });
         let from = ctx.unless_bad(fd, from)?;
+        if memory::total(from) == 0 && ctx.is_v6(fd).is_ok() {
+            // As on Linux a pending error stays for the next call.
+            return Ok(0);
+        }
         // SAFETY: C's contract.
         unsafe { send_vectors(ctx, fd, from, SendFlags::default(), None) }
     }

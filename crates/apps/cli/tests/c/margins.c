@@ -76,8 +76,36 @@ static void margin_select(void)
     hang_up(server, client);
 }
 
+static void margin_nothing(void)
+{
+    int server, client;
+    char back[8];
+    struct linger abort_it = { 1, 0 };
+    struct iovec none = { back, 0 };
+    struct timeval limit = { 0, 30000 };
+    blocking_pair(3164, &server, &client);
+    told(recv(server, back, 0, MSG_DONTWAIT), "recv of length 0 of nothing");
+    told(recv(server, back, 0, MSG_DONTWAIT | MSG_PEEK), "with MSG_PEEK");
+    told(read(server, back, 0), "read of length 0");
+    setsockopt(server, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    told(recv(server, back, 0, 0), "recv of length 0 that waits");
+    arrive(client, server, "abc");
+    told(recv(server, back, 0, MSG_PEEK), "MSG_PEEK of length 0 of something");
+    told(recv(server, back, 0, MSG_TRUNC), "MSG_TRUNC");
+    told(recv(server, back, 8, 0), "what is there");
+    raw_setsockopt(client, SOL_SOCKET, SO_LINGER, &abort_it, sizeof abort_it);
+    raw_close(client);
+    ready(SERVER, server, POLLERR);
+    told(read(server, back, 0), "read of length 0 after a reset");
+    told(readv(server, &none, 1), "readv");
+    told(writev(server, &none, 1), "writev");
+    told(recv(server, back, 8, 0), "recv");
+    close(server);
+}
+
 static void margins(void)
 {
+    margin_nothing();
     margin_flags();
     margin_options();
     margin_moves();
