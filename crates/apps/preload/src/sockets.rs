@@ -453,17 +453,6 @@ unsafe fn accept_on(
     }
     let stack = stack::open()?;
     let below = listen_below(stack, held, fd)?;
-    if !addr.is_null()
-        && (is_nowhere(len) || {
-            // SAFETY: not NULL.
-            unsafe { len.read_unaligned() > i32::MAX as u32 }
-        })
-    {
-        return Err(Refused(if is_nowhere(len) { libc::EFAULT } else { libc::EINVAL }));
-    }
-    if !addr.is_null() && is_nowhere(addr) {
-        return Err(Refused(libc::EFAULT));
-    }
     let number = spare()?;
     let mut accepted = stack.hosted.accept(below);
     if accepted == Err(Errno::EAGAIN) {
@@ -523,8 +512,35 @@ unsafe fn accept_on(
             return Err(errno.into());
         }
     };
+    // SAFETY: C's contract for `len`.
+    if let Err(refused) = unsafe { has_room(addr, len) } {
+        // As on Linux, a connection whose address cannot be told is closed.
+        stack::close(below);
+        keep_spare(number);
+        return Err(refused);
+    }
     // SAFETY: C's contract for `addr` and `len`, which were looked at.
     unsafe { finish_accept(stack, held, number, below, flags, (peer, addr, len)) }
+}
+
+/// Can an address be told there?
+///
+/// # Safety
+/// C's contract for `len`.
+unsafe fn has_room(addr: *const sockaddr, len: *const socklen_t) -> Outcome<()> {
+    if addr.is_null() {
+        return Ok(());
+    }
+    if is_nowhere(len) {
+        return Err(Refused(libc::EFAULT));
+    }
+    // SAFETY: not NULL.
+    match unsafe { len.read_unaligned() } {
+        0 => Ok(()),
+        len if len > i32::MAX as u32 => Err(Refused(libc::EINVAL)),
+        _ if is_nowhere(addr) => Err(Refused(libc::EFAULT)),
+        _ => Ok(()),
+    }
 }
 
 /// An accepted connection gets its number and its flags, and the program the peer's name.

@@ -103,9 +103,30 @@ static void margin_nothing(void)
     close(server);
 }
 
+static void margin_accept(void)
+{
+    int first = listener(3165);
+    struct sockaddr_in peer;
+    for (int i = 0; i < 2; i++) {
+        struct sockaddr_in to = at(SERVER, 3165);
+        int client = (int)raw_socket(AF_INET, SOCK_STREAM, 0);
+        raw_connect(client, (struct sockaddr *)&to, sizeof to);
+        struct pollfd row = { .fd = first, .events = POLLIN };
+        poll(&row, 1, 3000);
+        told(accept(first, (struct sockaddr *)&peer, NULL), "accept with an address and no length");
+        fcntl(first, F_SETFL, O_NONBLOCK);
+        told(accept(first, NULL, NULL), "the connection is gone");
+        struct pollfd end = { .fd = client, .events = POLLIN };
+        told(raw_poll(&end, 1, 3000), "the peer is told");
+        raw_close(client);
+    }
+    close(first);
+}
+
 static void margins(void)
 {
     margin_nothing();
+    margin_accept();
     margin_flags();
     margin_options();
     margin_moves();

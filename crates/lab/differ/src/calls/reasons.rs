@@ -77,12 +77,6 @@ const BEING_MENDED: &[Line] = &[
         false,
     ),
     ("sendmmsg", "sendmmsg: *SIGPIPE 1 | *", "the signal of a second message that fails is not sent", false),
-    (
-        "accept and EFAULT",
-        "psend: -1 ECONNRESET | *",
-        "a connection whose address cannot be told is not closed",
-        false,
-    ),
     ("backlog", "pconnect: 0 | pending", "Linux takes one connection more than the backlog", false),
     ("a bound socket again", "bind to *: -1 * | -1 *", "checks come in another order", true),
     (
