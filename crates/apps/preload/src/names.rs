@@ -1,6 +1,6 @@
 //! getsockname and getpeername.
 
-use crate::boundary::{Outcome, set_errno};
+use crate::boundary::{Outcome, Refused, set_errno};
 use crate::description::Kind;
 use crate::hooks::{answered, real};
 use crate::stack;
@@ -65,4 +65,24 @@ pub(crate) unsafe fn getpeername(
             None => unsafe { real::getpeername(fd, addr, len) },
         },
     })
+}
+
+/// Can an address be told there?
+///
+/// # Safety
+/// C's contract for `len`.
+pub(crate) unsafe fn has_room(addr: *const sockaddr, len: *const socklen_t) -> Outcome<()> {
+    if addr.is_null() {
+        return Ok(());
+    }
+    if is_nowhere(len) {
+        return Err(Refused(libc::EFAULT));
+    }
+    // SAFETY: not NULL.
+    match unsafe { len.read_unaligned() } {
+        0 => Ok(()),
+        len if len > i32::MAX as u32 => Err(Refused(libc::EINVAL)),
+        _ if is_nowhere(addr) => Err(Refused(libc::EFAULT)),
+        _ => Ok(()),
+    }
 }

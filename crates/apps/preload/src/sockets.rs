@@ -7,7 +7,7 @@ use crate::hooks::{answered, real};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{device, diag, epoll, fork, limit, options, relay, report, route, threads};
+use crate::{device, diag, epoll, fork, limit, names, options, relay, report, route, threads};
 use base::Duration;
 use capi::Context;
 use capi::calls::sockets as c;
@@ -513,7 +513,7 @@ unsafe fn accept_on(
         }
     };
     // SAFETY: C's contract for `len`.
-    if let Err(refused) = unsafe { has_room(addr, len) } {
+    if let Err(refused) = unsafe { names::has_room(addr, len) } {
         // As on Linux, a connection whose address cannot be told is closed.
         stack::close(below);
         keep_spare(number);
@@ -521,26 +521,6 @@ unsafe fn accept_on(
     }
     // SAFETY: C's contract for `addr` and `len`, which were looked at.
     unsafe { finish_accept(stack, held, number, below, flags, (peer, addr, len)) }
-}
-
-/// Can an address be told there?
-///
-/// # Safety
-/// C's contract for `len`.
-unsafe fn has_room(addr: *const sockaddr, len: *const socklen_t) -> Outcome<()> {
-    if addr.is_null() {
-        return Ok(());
-    }
-    if is_nowhere(len) {
-        return Err(Refused(libc::EFAULT));
-    }
-    // SAFETY: not NULL.
-    match unsafe { len.read_unaligned() } {
-        0 => Ok(()),
-        len if len > i32::MAX as u32 => Err(Refused(libc::EINVAL)),
-        _ if is_nowhere(addr) => Err(Refused(libc::EFAULT)),
-        _ => Ok(()),
-    }
 }
 
 /// An accepted connection gets its number and its flags, and the program the peer's name.

@@ -672,14 +672,7 @@ impl<T: Transport> Engine<T> {
                 Ok(put(into, words.map(i32::to_ne_bytes).as_flattened()))
             }
             Shape::Bool | Shape::Word | Shape::Int(..) => {
-                let value = self.get_int(fd, row.id)?;
-                match u8::try_from(value) {
-                    // Linux tells IPv4's options in one byte where there is no room for four.
-                    Ok(one) if level == c::IPPROTO_IP && (1..4).contains(&into.len()) => {
-                        Ok(put(into, &[one]))
-                    }
-                    _ => Ok(put(into, &value.to_ne_bytes())),
-                }
+                Ok(values::put_int(into, level, self.get_int(fd, row.id)?))
             }
         }
     }

@@ -21,6 +21,14 @@ pub(super) fn put(into: &mut [u8], value: &[u8]) -> usize {
     n
 }
 
+/// Copies a number, as `put`; Linux tells IPv4's options in one byte where there is no room for four.
+pub(super) fn put_int(into: &mut [u8], level: i32, value: i32) -> usize {
+    match u8::try_from(value) {
+        Ok(one) if level == c::IPPROTO_IP && (1..4).contains(&into.len()) => put(into, &[one]),
+        _ => put(into, &value.to_ne_bytes()),
+    }
+}
+
 fn long(value: &[u8], at: usize) -> Result<i64, Errno> {
     let word = value.get(at..at + 8).and_then(|w| w.try_into().ok()).ok_or(Errno::EINVAL)?;
     Ok(i64::from_ne_bytes(word))
