@@ -11,7 +11,6 @@ use crate::{device, diag, epoll, fork, limit, names, options, relay, report, rou
 use base::Duration;
 use capi::Context;
 use capi::calls::sockets as c;
-use capi::memory::is_nowhere;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::address::{self, Named};
 use sock::hosted::Ended;
