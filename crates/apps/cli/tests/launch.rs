@@ -132,6 +132,42 @@ fn children_and_their_programs_use_connections_of_the_parent() {
     assert_eq!(said, "1 True\n100000 True\n3000000 True\n");
 }
 
+/// A child for the connection listens, says so, and accepts once it is told that its client has connected: as FTP does.
+const SESSION: &str = "
+import os, socket
+c, a = socket.create_server(('', 8018)).accept()
+if os.fork() == 0:
+    l = socket.create_server(('', 8019))
+    c.sendall(b'listens')
+    assert c.recv(100) == b'connected'
+    l.accept()[0].sendall(b'data')
+    os._exit(0)
+os.wait()
+";
+
+const TWICE: &str = "
+import socket, sys, time
+for attempt in range(100):
+    try:
+        c = socket.create_connection((sys.argv[1], 8018), 10)
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.1)
+print(c.recv(100).decode())
+d = socket.create_connection((sys.argv[1], 8019), 10)
+c.sendall(b'connected')
+print(d.recv(100).decode())
+";
+
+#[test]
+fn a_child_for_a_connection_listens_before_it_accepts() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let run = ["run", "--link", "nic:ms0", "--", "python3", "-c", SESSION];
+    let _server = bed.spawn(&bed.server, Path::new(MILLSTREAM), &run).expect("it starts");
+    let said = bed.in_ns_within(&bed.client, 30, "python3", &["-c", TWICE, SERVER_ADDR]);
+    assert_eq!(said.as_deref(), Ok("listens\ndata\n"));
+}
+
 /// Gives up the effective user before its first listener, as ProFTPD does, and takes root back.
 const OTHERWISE: &str = "
 import os, socket, sys

@@ -266,10 +266,10 @@ unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     // SAFETY: numbers alone.
     unsafe { real::fcntl(fd, libc::F_SETFL, (flags | libc::O_NONBLOCK).into()) };
     held.set_kind(Kind::Listener);
-    if let Some(stack) = stack::opened()
-        && let Err(refused) = listen_below(stack, held, fd)
-    {
-        return Err(refused);
+    // The peer of a parent's connection hears of the port (FTP) and does not wait for accept, which tells of failures.
+    let stack = if relay::channel() == NONE { stack::opened() } else { stack::open().ok() };
+    if let Some(stack) = stack {
+        listen_below(stack, held, fd)?;
     }
     epoll::listens(held)?;
     answered(done)
