@@ -211,13 +211,14 @@ fastcgi_param SCRIPT_FILENAME %s/a.php;fastcgi_param REQUEST_METHOD GET;}}}' $D 
     nghttpd_with_http2 Server on 80 needs "nghttpd nghttp"
         server "exec nghttpd --no-tls -d $D 80"
         client "nghttp http://$S/file >got"
-    proftpd Server on 21 needs "proftpd curl"
-        before "printf 'ServerName x\nServerType standalone\nPort 21\nUser root\nGroup root\nPidFile \
+    proftpd Server on 21 needs "proftpd curl openssl"
+        before "printf 'a:%s:0:0::%s:/bin/sh\n' $(openssl passwd -1 b) $D >users; chmod 600 users
+                printf 'ServerName x\nServerType standalone\nPort 21\nUser root\nGroup root\nPidFile \
                 %s/pid\nScoreboardFile none\nDelayEngine off
-UseReverseDNS off\nWtmpLog off\n<Anonymous %s>\nUser root\nGroup root\nUserAlias anonymous \
-                root\nRequireValidShell off\n</Anonymous>\nRootLogin on\n' $D $D >conf"
+UseReverseDNS off\nWtmpLog off\nUseFtpUsers off\nCapabilitiesEngine off\nRequireValidShell off\nRootLogin on\n\
+                AuthOrder mod_auth_file.c\nAuthUserFile %s/users\n' $D $D >conf"
         server "exec proftpd -n -c $D/conf"
-        client "curl -sSf -o got ftp://$S/file"
+        client "curl -sSf -o got ftp://a:b@$S/file"
     unbound_over_tcp Server on 53 needs "unbound dig"
         before "seq -f 10.%.0f 100 | sed 's/.*/local-data: \"a.x. A &.1.1\"/' | { printf 'server:\n interface: \
                 0.0.0.0\n do-daemonize: no\n chroot: \"\"
