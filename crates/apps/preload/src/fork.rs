@@ -357,7 +357,7 @@ pub(crate) unsafe fn clone3(args: c_long, size: c_long) -> c_long {
     // SAFETY: C's contract: so many bytes; whole words of them are no more.
     unsafe { std::ptr::copy_nonoverlapping(args as *const u64, copy.as_mut_ptr(), words) };
     match child_of(copy[0]) {
-        _ if copy[STACK] != 0 || size as usize % size_of::<u64>() != 0 => kernels(args),
+        _ if copy[STACK] != 0 || !(size as usize).is_multiple_of(size_of::<u64>()) => kernels(args),
         Child::Thread => kernels(args),
         Child::Refused => refused().into(),
         Child::Fork(flags) => {

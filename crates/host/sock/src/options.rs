@@ -13,7 +13,7 @@ use base::Duration;
 use stack::FastOpenListen;
 use tcp::{FastOpenKeys, SocketOptions, State, defer};
 pub(crate) use values::timeval_bytes;
-use values::{int, put, rate, rate_bytes, secs, timeval};
+use values::{chosen, int, micros, put, rate, rate_bytes, secs, timeval};
 
 /// How a value is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -772,20 +772,10 @@ impl<T: Transport> Engine<T> {
     }
 }
 
-/// Returns the user's choice, or the default without one.
-fn chosen(own: u32, usual: u32) -> i32 {
-    i32::try_from(if own == 0 { usual } else { own }).unwrap_or(i32::MAX)
-}
-
 /// Returns true if SO_PRIORITY takes any value from this thread (socket(7)).
 fn may_choose_any_priority() -> bool {
     use pio::userns::{CAP_NET_ADMIN, CAP_NET_RAW, has_capability};
     has_capability(CAP_NET_ADMIN) || has_capability(CAP_NET_RAW)
-}
-
-/// Returns microseconds of what the user chose, or of what holds without a choice.
-fn micros(own: Duration, usual: Duration) -> i32 {
-    i32::try_from(if own.is_zero() { usual } else { own }.as_micros()).unwrap_or(i32::MAX)
 }
 
 fn flag(settings: &crate::object::Settings, id: Id) -> i32 {

@@ -160,10 +160,6 @@ rows! {
         before MARIADB_FILES
         server MARIADBD
         client MARIADB
-    vsftpd Server on 21 needs "vsftpd curl"
-        before VSFTPD_CONF
-        server VSFTPD
-        client "curl -sSf -o got ftp://$S/file"
     openssh Server on 22 needs "sshd ssh ssh-keygen"
         before SSH_KEYS
         server SSHD

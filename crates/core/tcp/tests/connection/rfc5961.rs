@@ -61,7 +61,8 @@ fn a_syn_is_only_challenged() {
 /// reset, is what ends the old connection. RFC 5961, 4.2-1.
 #[test]
 fn a_syn_without_the_agreed_timestamp_is_challenged_in_every_state() {
-    let states: [(State, fn(&mut Rig)); 6] = [
+    type Enter = fn(&mut Rig);
+    let states: [(State, Enter); 6] = [
         (State::Established, |_| {}),
         (State::CloseWait, |rig| {
             rig.send_fin();

@@ -14,6 +14,16 @@ pub(super) fn int(level: i32, value: &[u8]) -> Result<i32, Errno> {
     }
 }
 
+/// Returns the user's choice, or the default without one.
+pub(super) fn chosen(own: u32, usual: u32) -> i32 {
+    i32::try_from(if own == 0 { usual } else { own }).unwrap_or(i32::MAX)
+}
+
+/// Returns microseconds of what the user chose, or of what holds without a choice.
+pub(super) fn micros(own: Duration, usual: Duration) -> i32 {
+    i32::try_from(if own.is_zero() { usual } else { own }.as_micros()).unwrap_or(i32::MAX)
+}
+
 /// Copies a value, cut to the room; returns the bytes copied.
 pub(super) fn put(into: &mut [u8], value: &[u8]) -> usize {
     let n = into.len().min(value.len());
