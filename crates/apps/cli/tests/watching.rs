@@ -49,10 +49,15 @@ impl Place {
         Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("millstream"))
     }
 
-    /// A server, and a client that fetches without end over 40 ms and 20 Mbit/s.
-    fn pair(&self) -> (Running, Running) {
+    /// A server behind a path of 40 ms and 20 Mbit/s.
+    fn server(&self) -> Running {
         let path = "rtt_ms=40,up_kbit=20000,queue=strict 200000";
-        let server = self.end(&["serve", "--listen", "0.0.0.0:80", "--path", path], 1);
+        self.end(&["serve", "--listen", "0.0.0.0:80", "--path", path], 1)
+    }
+
+    /// The server, and a client that fetches without end.
+    fn pair(&self) -> (Running, Running) {
+        let server = self.server();
         let url = "http://10.9.0.1/500000000";
         let client = self.end(&["load", "--seconds", "60", "--connections", "2", url], 2);
         wait("both serve and have connections", || {
@@ -176,6 +181,27 @@ impl Terminal {
     fn press(&mut self, keys: &str) {
         self.ours.write_all(keys.as_bytes()).expect("the terminal");
     }
+}
+
+#[test]
+fn many_short_connections_are_one_row() {
+    let place = Place::new("short");
+    let server = place.server();
+    let _client =
+        place.end(&["load", "--seconds", "60", "--connections", "8", "--close", "http://10.9.0.1/10000"], 2);
+    let pid = server.0.id();
+    wait("the server's short connections have a row", || {
+        let rows = place.ask(&["why", ":80", "--json", "--seconds", "1"]);
+        let of_server = |row: &&Value| row["pid"] == pid && row["short_connections"].as_u64() > Some(20);
+        rows.iter().find(of_server).is_some_and(|row| {
+            let (count, sent) = (row["short_connections"].as_f64(), row["sent_bits_per_s"].as_f64());
+            // Each fetches 10000 bytes and a head.
+            sent > count.map(|count| count * 40_000.0) && sent < Some(21e6)
+        })
+    });
+    let table = place.text(&["top", "--once"]);
+    let server_short = |line: &str| line.contains("  short  ") && line.ends_with(&format!(" {pid}"));
+    assert!(table.lines().any(server_short), "{table}");
 }
 
 #[test]
