@@ -146,7 +146,7 @@ fn as_text(looks: &Looks<'_>) -> String {
     };
     let (sender, receiver) = (looks.sender(), looks.receiver());
     let receives = looks.received() > 0.0 || receiver.word != "peer";
-    if sender.word != "idle" || !receives {
+    if sender.word != "idle" || !receives || looks.sent() > looks.received() {
         lines += &side("sending", &sender);
     }
     if receives {
@@ -209,6 +209,18 @@ mod tests {
         let loads = loads(&before, &now);
         assert_eq!(loads.get(&(7, 0)), Some(&0.6));
         assert_eq!((loads.get(&(7, 1)), loads.get(&(7, 2))), (Some(&1.0), None));
+    }
+
+    #[test]
+    fn who_is_idle_between_answers_says_so() {
+        let row = |now: u64, moved: u64| {
+            json!({"limit": "idle", "receive_limit": "peer", "now_us": now, "bytes_acked": moved * 500,
+                   "bytes_received": moved, "busy_us": now / 10})
+        };
+        let (before, now) = (row(1_000_000, 0), row(2_000_000, 80));
+        let text = as_text(&Looks { before: &before, now: &now, load: None });
+        assert!(text.contains("\n  sending: idle (90 %). The application had nothing to send"), "{text}");
+        assert!(text.contains("\n  receiving: peer. "), "{text}");
     }
 
     #[test]
