@@ -15,7 +15,7 @@ enum { PORT = 7, EVENTS = 64, ROOM = 16384 };
 struct peer {
     int fd;
     size_t from, to;
-    char octets[ROOM];
+    char bytes[ROOM];
 };
 
 static struct ms_ctx *ctx;
@@ -64,12 +64,12 @@ static int serve(struct peer *peer)
 {
     for (;;) {
         while (peer->from < peer->to) {
-            ssize_t n = ms_write(ctx, peer->fd, peer->octets + peer->from, peer->to - peer->from);
+            ssize_t n = ms_write(ctx, peer->fd, peer->bytes + peer->from, peer->to - peer->from);
             if (n < 0)
                 return errno == EAGAIN;
             peer->from += (size_t)n;
         }
-        ssize_t n = ms_read(ctx, peer->fd, peer->octets, ROOM);
+        ssize_t n = ms_read(ctx, peer->fd, peer->bytes, ROOM);
         if (n <= 0)
             return n < 0 && errno == EAGAIN;
         peer->from = 0;

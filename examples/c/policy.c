@@ -2,7 +2,7 @@
  * Congestion control of one's own: sends bytes to a server that gives them back, by a policy that is part of this
  * program. "steady" keeps the window that it is told to, whatever is lost: for a path that is yours alone.
  *
- *     TO=10.0.0.9:7 OCTETS=5000000 WINDOW=40 ./policy link=xdp:eth0
+ *     TO=10.0.0.9:7 BYTES=5000000 WINDOW=40 ./policy link=xdp:eth0
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -99,12 +99,12 @@ static int connected(const char *to)
 }
 
 /* Sends a pattern, at most ROOM bytes ahead of what has come back. */
-static void there_and_back(int fd, size_t octets)
+static void there_and_back(int fd, size_t bytes)
 {
     static unsigned char out[ROOM], in[ROOM];
     size_t sent = 0, got = 0;
-    while (got < octets) {
-        size_t piece = octets - sent < ROOM ? octets - sent : ROOM;
+    while (got < bytes) {
+        size_t piece = bytes - sent < ROOM ? bytes - sent : ROOM;
         for (size_t i = 0; i < piece; i++)
             out[i] = (unsigned char)((sent + i) * 31 >> 4);
         for (size_t put = 0; put < piece;) {
@@ -135,8 +135,8 @@ int main(int argc, char **argv)
     if (ms_sysctl_set(ctx, "net.inet.tcp.cc.steady.segments", word("WINDOW", "40")) < 0)
         die("WINDOW");
     int fd = connected(word("TO", "10.0.0.9:7"));
-    size_t octets = strtoul(word("OCTETS", "5000000"), NULL, 10);
-    there_and_back(fd, octets);
+    size_t bytes = strtoul(word("BYTES", "5000000"), NULL, 10);
+    there_and_back(fd, bytes);
 
     char name[16];
     socklen_t len = sizeof name;
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
     if (ms_getsockopt(ctx, fd, IPPROTO_TCP, TCP_CONGESTION, name, &len) < 0 ||
         ms_getsockopt(ctx, fd, IPPROTO_TCP, TCP_INFO, &info, &info_len) < 0)
         die("getsockopt");
-    printf("%zu bytes came back by %.*s, window %u\n", octets, (int)len, name, info.tcpi_snd_cwnd);
+    printf("%zu bytes came back by %.*s, window %u\n", bytes, (int)len, name, info.tcpi_snd_cwnd);
     printf("%s acknowledgments were seen\n", atomic_load(&acknowledgments) > 0 ? "its" : "no");
 
     /* Who uses it keeps it; by force, it goes on with newreno. */

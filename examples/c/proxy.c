@@ -14,7 +14,7 @@ enum { EVENTS = 256, ROOM = 65536 };
 struct flow {
     size_t from, to;
     int ended, told;
-    char octets[ROOM];
+    char bytes[ROOM];
 };
 
 /* One side of a pair; `flow` is what comes from it. */
@@ -51,7 +51,7 @@ static int move(struct side *from, struct side *to)
     struct flow *flow = &from->flow;
     for (;;) {
         while (flow->from < flow->to) {
-            ssize_t n = ms_write(ctx, to->fd, flow->octets + flow->from, flow->to - flow->from);
+            ssize_t n = ms_write(ctx, to->fd, flow->bytes + flow->from, flow->to - flow->from);
             if (n < 0)
                 return errno == EAGAIN ? 0 : -1;
             flow->from += (size_t)n;
@@ -62,7 +62,7 @@ static int move(struct side *from, struct side *to)
             flow->told = 1;
             return 0;
         }
-        ssize_t n = ms_read(ctx, from->fd, flow->octets, ROOM);
+        ssize_t n = ms_read(ctx, from->fd, flow->bytes, ROOM);
         if (n < 0)
             return errno == EAGAIN ? 0 : -1;
         flow->ended = n == 0;

@@ -41,11 +41,11 @@ def serve(stack: millstream.Stack) -> None:
 def echo(peer: millstream.Socket, number: int, epoll: millstream.Epoll, pending: "dict[int, bytes]") -> bool:
     """Sends back what came; False at the end of the connection."""
     try:
-        octets = pending[number] or peer.recv(ROOM)
-        if not octets:
+        payload = pending[number] or peer.recv(ROOM)
+        if not payload:
             return False
-        pending[number] = octets
-        pending[number] = octets[peer.send(octets):]
+        pending[number] = payload
+        pending[number] = payload[peer.send(payload):]
     except BlockingIOError:
         pass
     except ConnectionError:

@@ -17,7 +17,7 @@ import millstream
 
 PORT = 80
 #: Seconds that a client may take for its next request.
-PATIENCE = 60
+TIMEOUT = 60
 BLOCK = 256 * 1024
 
 
@@ -41,7 +41,7 @@ async def answer(root: pathlib.Path, head: str, writer: asyncio.StreamWriter) ->
     status = "200 OK" if path else "404 Not Found" if method in ("GET", "HEAD") else "405 Method Not Allowed"
     kind = mimetypes.guess_type(path.name)[0] if path else None
     size = path.stat().st_size if path else 0
-    writer.write((f"HTTP/1.1 {status}\r\nContent-Type: {kind or 'application/octet-stream'}\r\n"
+    writer.write((f"HTTP/1.1 {status}\r\nContent-Type: {kind or 'application/payload-stream'}\r\n"
                   f"Content-Length: {size}\r\nConnection: {'keep-alive' if goes_on else 'close'}\r\n\r\n").encode())
     if path and method == "GET":
         with path.open("rb") as file:
@@ -59,7 +59,7 @@ async def main() -> None:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
-                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), TIMEOUT)
                 if not await answer(root, head.decode("latin-1"), writer):
                     break
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, TimeoutError):

@@ -8,7 +8,7 @@ use crate::{Outcome, run, venv};
 const FOLDER: &str = "crates/apps/python";
 
 pub(crate) fn python() -> Outcome {
-    let home = venv::with("python-door", &[&format!("{FOLDER}/tests/requirements.txt")])?;
+    let home = venv::with("python-syscalls", &[&format!("{FOLDER}/tests/requirements.txt")])?;
     let wheel = wheel(&home)?;
     let tool = |name: &str| run::tool(&home.join("bin").join(name).to_string_lossy());
     tool("abi3audit").args(["--strict", "--summary"]).args([&wheel]).check()?;
@@ -20,13 +20,13 @@ pub(crate) fn python() -> Outcome {
     in_own_network(&venv::python(&home))
         .args(["-B", "-W", "error::ResourceWarning", "-m", "unittest", "discover", "-s"])
         .args([&format!("{FOLDER}/tests")])
-        .env("MILLSTREAM_RUN", run::target_dir().join("python-door-run"))
+        .env("MILLSTREAM_RUN", run::target_dir().join("python-syscalls-run"))
         .check()
 }
 
 /// Builds the wheel, of what the other steps have built already.
 fn wheel(home: &Path) -> Result<PathBuf, String> {
-    let out = run::target_dir().join("python-door-wheel");
+    let out = run::target_dir().join("python-syscalls-wheel");
     if out.exists() {
         fs::remove_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     }

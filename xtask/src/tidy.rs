@@ -1,10 +1,9 @@
-//! House rules that a compiler does not check: how long files are, what was left over, which words prose uses,
-//! where unsafe may live and which crate may import which.
+//! House rules that a compiler does not check: how long files are, what was left over, where unsafe may live and which
+//! crate may import which.
 
 mod circles;
 mod files;
 mod imports;
-mod words;
 
 pub(crate) use circles::show as circles;
 
@@ -21,9 +20,7 @@ pub(crate) fn tidy() -> Outcome {
         let Ok(text) = fs::read_to_string(run::root().join(path)) else { continue };
         paths.push(path);
         complaints.extend(files::complaints(path, &text));
-        complaints.extend(words::complaints(path, &text));
     }
-    complaints.extend(words::stale(&paths));
     let packages = metadata::workspace()?;
     complaints.extend(imports::complaints(&packages));
     complaints.extend(circles::complaints(&packages)?);

@@ -23,7 +23,7 @@ const ROOTS: &[(&str, &[&str])] = &[
     ("tcp", TCP),
 ];
 
-const OFFLOAD: &[&str] = &["offload::fuzz::trains"];
+const OFFLOAD: &[&str] = &["offload::fuzz::merged_runs"];
 
 const TCP: &[&str] = &[
     "tcp::fuzz::assembler",

@@ -77,8 +77,8 @@ impl Kernel {
         fs::copy("/usr/bin/busybox", root.join("bin/busybox"))
             .or_else(|_| fs::copy("/bin/busybox", root.join("bin/busybox")))
             .map_err(|error| format!("busybox: {error}; `.ci/setup cards` brings it"))?;
-        for (name, octets) in &order.modules {
-            fs::write(root.join(format!("lib/{name}.ko")), octets).map_err(told)?;
+        for (name, bytes) in &order.modules {
+            fs::write(root.join(format!("lib/{name}.ko")), bytes).map_err(told)?;
         }
         let names: Vec<_> = order.modules.iter().map(|(name, _)| name.as_str()).collect();
         fs::write(root.join("init"), init.replace("@MODULES@", &names.join(" "))).map_err(told)?;
@@ -123,11 +123,11 @@ impl Order {
         if self.modules.iter().any(|(known, _)| *known == name) {
             return Ok(());
         }
-        let octets = unpacked(path)?;
-        for before in depends(&octets) {
+        let bytes = unpacked(path)?;
+        for before in depends(&bytes) {
             self.need(&before, files)?;
         }
-        self.modules.push((name, octets));
+        self.modules.push((name, bytes));
         Ok(())
     }
 }

@@ -235,8 +235,8 @@ fn string(text: &str) -> Option<(&str, &str)> {
     }
     let inside = body.strip_prefix('"')?;
     let mut escaped = false;
-    for (at, octet) in inside.bytes().enumerate() {
-        match octet {
+    for (at, byte) in inside.bytes().enumerate() {
+        match byte {
             _ if escaped => escaped = false,
             b'\\' => escaped = true,
             b'"' => return Some((&inside[..at], &inside[at + 1..])),

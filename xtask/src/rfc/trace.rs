@@ -217,8 +217,8 @@ mod tests {
         assert_eq!(standings(&[code, script]), (vec![Proven, Open, Excepted], 0));
         let section = ("src/a.rs", "fn f() {} // RFC 7, section 2\n// RFC 7, section 3\nfn g() {}");
         assert_eq!(standings(&[section, script]), (vec![Proven, Open, Excepted], 0), "3 has two clauses");
-        let wish = ("src/b.rs", "// RFC 7, 3-1\nfn g() {}");
-        assert_eq!(standings(&[code, script, wish]), (vec![Proven, Half, Excepted], 0));
+        let request = ("src/b.rs", "// RFC 7, 3-1\nfn g() {}");
+        assert_eq!(standings(&[code, script, request]), (vec![Proven, Half, Excepted], 0));
     }
 
     #[test]

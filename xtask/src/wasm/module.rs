@@ -13,7 +13,7 @@ pub(super) fn imports(binary: &[u8]) -> Result<Vec<String>, &'static str> {
     let mut found = Vec::new();
     let mut sections = 0;
     while !module.0.is_empty() {
-        let id = module.octet()?;
+        let id = module.byte()?;
         let len = module.number()? as usize;
         let mut section = Reader(module.take(len)?);
         sections += 1;
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    fn octet(&mut self) -> Result<u8, &'static str> {
+    fn byte(&mut self) -> Result<u8, &'static str> {
         Ok(self.take(1)?[0])
     }
 
@@ -46,9 +46,9 @@ impl<'a> Reader<'a> {
     fn number(&mut self) -> Result<u32, &'static str> {
         let mut value = 0u64;
         for shift in [0, 7, 14, 21, 28] {
-            let octet = self.octet()?;
-            value |= u64::from(octet & 0x7f) << shift;
-            if octet < 0x80 {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
                 return u32::try_from(value).map_err(|_| "a number is too large");
             }
         }
@@ -62,10 +62,10 @@ impl<'a> Reader<'a> {
 
     fn import(&mut self) -> Result<String, &'static str> {
         let name = format!("{}.{}", self.name()?, self.name()?);
-        match self.octet()? {
+        match self.byte()? {
             0x00 => drop(self.number()?),
             0x01 => {
-                self.octet()?;
+                self.byte()?;
                 self.limits()?;
             }
             0x02 => self.limits()?,
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
     }
 
     fn limits(&mut self) -> Result<(), &'static str> {
-        let bounded = self.octet()? & 1 == 1;
+        let bounded = self.byte()? & 1 == 1;
         self.number()?;
         if bounded {
             self.number()?;

@@ -38,8 +38,11 @@ struct millstream_cc;
 /* Of sys/socket.h, where _GNU_SOURCE is defined. */
 struct mmsghdr;
 
+/* The name of ms_buffer_bytes() until the next version. */
+#define ms_buffer_octets ms_buffer_bytes
+
 /** Callback of ms_borrow(), called once for each piece of received data; a nonzero return ends the calls. */
-typedef int ms_look(void *arg, const void *octets, size_t len);
+typedef int ms_look(void *arg, const void *bytes, size_t len);
 
 /* --- Opening and closing --- */
 
@@ -63,10 +66,10 @@ struct ms_ctx *ms_open(const char *const *settings);
 int ms_open_cores(const char *const *settings, struct ms_ctx **into, int cores);
 
 /**
- * Closes all descriptors of a context, waits `patience_ms` at most until the peers have what was sent, and frees
+ * Closes all descriptors of a context, waits `timeout_ms` at most until the peers have what was sent, and frees
  * it: nothing may use it afterwards, or be inside a call at the time. -1 with EAGAIN if there was something left.
  */
-int ms_close_ctx(struct ms_ctx *ctx, int patience_ms);
+int ms_close_ctx(struct ms_ctx *ctx, int timeout_ms);
 
 /** One sentence on this thread's last failure that had one to say; never NULL. Valid until the next one. */
 const char *ms_error(void);
@@ -266,7 +269,7 @@ struct ms_buffer *ms_buffer_new(size_t len);
  * The bytes of a buffer, to be written to; ask again after each ms_lend(). NULL with EBUSY while a connection
  * refers to them.
  */
-void *ms_buffer_octets(struct ms_buffer *buffer);
+void *ms_buffer_bytes(struct ms_buffer *buffer);
 
 /** 1 while a connection refers to the buffer, else 0. */
 int ms_buffer_busy(const struct ms_buffer *buffer);

@@ -25,7 +25,7 @@ enum {
     /* Events of one call; more come with the next. */
     EVENTS_MAX = 1024,
     /* How long mtcp_destroy_context waits for the peers to have what was sent. */
-    PATIENCE_MS = 1000,
+    TIMEOUT_MS = 1000,
     /* How often a program that has registered a signal looks whether it came while it waits. */
     SIGNAL_MS = 50,
     /* So many sockets that were closed last keep their numbers for themselves. */
@@ -292,7 +292,7 @@ void mtcp_destroy_context(mctx_t mctx)
 {
     if (!mctx)
         return;
-    ms_close_ctx(mctx->ctx, PATIENCE_MS);
+    ms_close_ctx(mctx->ctx, TIMEOUT_MS);
     free(mctx);
     pthread_mutex_lock(&lock);
     open_count--;

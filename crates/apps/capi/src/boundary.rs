@@ -58,7 +58,7 @@ thread_local! {
 
 /// Runs a call: no panic leaves it, and a failure sets `errno`. The stack waits for the function that it calls, so what
 /// these call of ours fails with EDEADLK.
-pub(crate) fn door<R: Failure>(call: impl FnOnce() -> Outcome<R>) -> R {
+pub(crate) fn guard<R: Failure>(call: impl FnOnce() -> Outcome<R>) -> R {
     let outcome = if INSIDE.replace(true) {
         Err(refuse(libc::EDEADLK, "a function that the stack calls and waits for calls the stack"))
     } else {
@@ -81,7 +81,7 @@ pub fn fault(panic: &(dyn Any + Send)) -> String {
 
 /// An error with a sentence, which `ms_error` shows.
 pub(crate) fn refuse(errno: c_int, why: &str) -> Refused {
-    let text: Vec<u8> = why.bytes().filter(|octet| *octet != 0).collect();
+    let text: Vec<u8> = why.bytes().filter(|byte| *byte != 0).collect();
     WHY.with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
     Refused(errno)
 }
@@ -107,26 +107,26 @@ mod tests {
 
     #[test]
     fn failures_and_panics_become_errno() {
-        assert_eq!(door(|| Ok(7)), 7);
-        assert_eq!(door::<c_int>(|| Err(Errno::EBADF.into())), -1);
+        assert_eq!(guard(|| Ok(7)), 7);
+        assert_eq!(guard::<c_int>(|| Err(Errno::EBADF.into())), -1);
         assert_eq!(errno(), libc::EBADF);
-        let none: *mut u8 = door(|| Err(refuse(libc::EINVAL, "not\0so")));
+        let none: *mut u8 = guard(|| Err(refuse(libc::EINVAL, "not\0so")));
         assert!(none.is_null() && errno() == libc::EINVAL);
         with_why(|why| assert_eq!(why, c"notso"));
-        assert_eq!(door::<isize>(|| panic!("number {}", 5)), -1);
+        assert_eq!(guard::<isize>(|| panic!("number {}", 5)), -1);
         assert_eq!(errno(), libc::EIO);
         with_why(|why| assert_eq!(why, c"a fault in the stack: number 5"));
     }
 
     #[test]
     fn calls_from_within_are_refused() {
-        let within = || (door(|| Ok(1)), door(|| Ok(1)), errno());
+        let within = || (guard(|| Ok(1)), guard(|| Ok(1)), errno());
         let mut seen = (0, 0, 0);
-        door(|| {
+        guard(|| {
             seen = within();
             Ok(0)
         });
         assert_eq!(seen, (-1, -1, libc::EDEADLK));
-        assert_eq!(door(|| Ok(1)), 1);
+        assert_eq!(guard(|| Ok(1)), 1);
     }
 }

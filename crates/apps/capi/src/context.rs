@@ -159,9 +159,9 @@ impl Context {
         Ok(())
     }
 
-    /// Closes every descriptor, as the end of a process does, and gives the stack `patience` to send what they left
+    /// Closes every descriptor, as the end of a process does, and gives the stack `timeout` to send what they left
     /// behind. EAGAIN if there is something left even then.
-    pub(crate) fn end(&self, patience: Duration) -> Outcome<()> {
+    pub(crate) fn end(&self, timeout: Duration) -> Outcome<()> {
         let sockets = self.sockets()?;
         for fd in 0..=self.highest.load(Ordering::Relaxed) {
             match sockets.set_nonblocking(fd, true).and_then(|()| sockets.close(fd)) {
@@ -170,7 +170,7 @@ impl Context {
                 Err(e) => return Err(e.into()),
             }
         }
-        let deadline: Instant = sockets.time() + patience;
+        let deadline: Instant = sockets.time() + timeout;
         while connections(sockets) > 0 {
             if sockets.time() >= deadline {
                 return Err(Refused(libc::EAGAIN));

@@ -11,7 +11,7 @@ use std::slice;
 /// Most vectors of one call (UIO_MAXIOV).
 const VECTORS_MAX: usize = 1_024;
 /// Most bytes of one call, as on Linux.
-const OCTETS_MAX: usize = 0x7fff_f000;
+const BYTES_MAX: usize = 0x7fff_f000;
 
 const FAULT: Refused = Refused(libc::EFAULT);
 /// Nothing lies in the first page, and nothing from here on: the last page of what a program has is kept empty, behind
@@ -28,20 +28,20 @@ pub fn is_nowhere<T: ?Sized>(at: *const T) -> bool {
 
 /// Returns true if so many bytes lie nowhere.
 #[inline(always)]
-fn are_nowhere<T>(at: *const T, octets: usize) -> bool {
-    at.addr().wrapping_sub(LOWEST) > (END - LOWEST).saturating_sub(octets)
+fn are_nowhere<T>(at: *const T, bytes: usize) -> bool {
+    at.addr().wrapping_sub(LOWEST) > (END - LOWEST).saturating_sub(bytes)
 }
 
 /// Bytes to be read; EFAULT if there are none where some should be.
 ///
 /// # Safety
 /// C's contract for `from` and `len`, for as long as the result lives.
-pub(crate) unsafe fn octets<'a>(from: *const c_void, len: usize) -> Outcome<&'a [u8]> {
-    match (len, are_nowhere(from, len.min(OCTETS_MAX))) {
+pub(crate) unsafe fn bytes<'a>(from: *const c_void, len: usize) -> Outcome<&'a [u8]> {
+    match (len, are_nowhere(from, len.min(BYTES_MAX))) {
         (0, _) => Ok(&[]),
         (_, true) => Err(FAULT),
         // SAFETY: not NULL, and the caller vouches for the rest.
-        _ => Ok(unsafe { slice::from_raw_parts(from.cast(), len.min(OCTETS_MAX)) }),
+        _ => Ok(unsafe { slice::from_raw_parts(from.cast(), len.min(BYTES_MAX)) }),
     }
 }
 
@@ -50,11 +50,11 @@ pub(crate) unsafe fn octets<'a>(from: *const c_void, len: usize) -> Outcome<&'a 
 /// # Safety
 /// C's contract for `to` and `len`, for as long as the result lives.
 pub(crate) unsafe fn room<'a>(to: *mut c_void, len: usize) -> Outcome<&'a mut [u8]> {
-    match (len, are_nowhere(to, len.min(OCTETS_MAX))) {
+    match (len, are_nowhere(to, len.min(BYTES_MAX))) {
         (0, _) => Ok(&mut []),
         (_, true) => Err(FAULT),
         // SAFETY: not NULL, and the caller vouches for the rest; we only write to it.
-        _ => Ok(unsafe { slice::from_raw_parts_mut(to.cast(), len.min(OCTETS_MAX)) }),
+        _ => Ok(unsafe { slice::from_raw_parts_mut(to.cast(), len.min(BYTES_MAX)) }),
     }
 }
 
@@ -110,13 +110,13 @@ pub(crate) unsafe fn length(len: *const socklen_t) -> Outcome<usize> {
 ///
 /// # Safety
 /// C's contract for `to` with the length in `len`, and for `len`.
-pub(crate) unsafe fn put_sized(octets: &[u8], to: *mut c_void, len: *mut socklen_t) -> Outcome<()> {
+pub(crate) unsafe fn put_sized(bytes: &[u8], to: *mut c_void, len: *mut socklen_t) -> Outcome<()> {
     // SAFETY: as the caller vouches.
     unsafe {
         let there = room(to, length(len)?)?;
-        let fits = there.len().min(octets.len());
-        there[..fits].copy_from_slice(&octets[..fits]);
-        put(octets.len() as socklen_t, len)
+        let fits = there.len().min(bytes.len());
+        there[..fits].copy_from_slice(&bytes[..fits]);
+        put(bytes.len() as socklen_t, len)
     }
 }
 
@@ -156,32 +156,32 @@ pub(crate) unsafe fn vectors<'a>(vectors: *const iovec, count: usize) -> Outcome
 /// C's contract for each vector.
 pub(crate) unsafe fn gather(from: &[iovec], all: &mut Vec<u8>) -> Outcome<()> {
     for vector in from {
-        let left = OCTETS_MAX - all.len();
+        let left = BYTES_MAX - all.len();
         // SAFETY: as the caller vouches.
-        all.extend_from_slice(unsafe { octets(vector.iov_base, vector.iov_len.min(left)) }?);
+        all.extend_from_slice(unsafe { bytes(vector.iov_base, vector.iov_len.min(left)) }?);
     }
     Ok(())
 }
 
 /// Bytes for which the vectors have room.
 pub(crate) fn total(vectors: &[iovec]) -> usize {
-    vectors.iter().map(|vector| vector.iov_len).sum::<usize>().min(OCTETS_MAX)
+    vectors.iter().map(|vector| vector.iov_len).sum::<usize>().min(BYTES_MAX)
 }
 
 /// Spreads bytes over the vectors.
 ///
 /// # Safety
 /// C's contract for each vector.
-pub(crate) unsafe fn scatter(mut octets: &[u8], to: &[iovec]) -> Outcome<()> {
+pub(crate) unsafe fn scatter(mut bytes: &[u8], to: &[iovec]) -> Outcome<()> {
     for vector in to {
-        if octets.is_empty() {
+        if bytes.is_empty() {
             break;
         }
         // SAFETY: as the caller vouches.
         let there = unsafe { room(vector.iov_base, vector.iov_len) }?;
-        let fits = there.len().min(octets.len());
-        there[..fits].copy_from_slice(&octets[..fits]);
-        octets = &octets[fits..];
+        let fits = there.len().min(bytes.len());
+        there[..fits].copy_from_slice(&bytes[..fits]);
+        bytes = &bytes[fits..];
     }
     Ok(())
 }
@@ -200,8 +200,8 @@ mod tests {
     fn pointers_to_nothing() {
         // SAFETY: NULL is within every contract.
         unsafe {
-            assert_eq!(octets(null(), 0), Ok(&[][..]));
-            assert_eq!(octets(null(), 1), Err(FAULT));
+            assert_eq!(bytes(null(), 0), Ok(&[][..]));
+            assert_eq!(bytes(null(), 1), Err(FAULT));
             assert_eq!(room(null_mut(), 1), Err(FAULT));
             assert_eq!(value::<i32>(null()), Err(FAULT));
             assert_eq!(put(1, null_mut()), Err(FAULT));
@@ -219,9 +219,9 @@ mod tests {
             assert!(is_nowhere(at), "{at:?}");
             // SAFETY: no thread follows it.
             unsafe {
-                assert_eq!(octets(at.cast(), 1), Err(FAULT));
+                assert_eq!(bytes(at.cast(), 1), Err(FAULT));
                 assert_eq!(room(at.cast(), 1), Err(FAULT));
-                assert_eq!(octets(at.cast(), 0), Ok(&[][..]));
+                assert_eq!(bytes(at.cast(), 0), Ok(&[][..]));
                 assert_eq!(value(at), Err(FAULT));
                 assert_eq!(put(1, at), Err(FAULT));
                 assert_eq!(rows(at, 1).err(), Some(FAULT));
@@ -229,7 +229,7 @@ mod tests {
         }
         // SAFETY: the array, and what begins in it and ends nowhere, which no thread follows.
         unsafe {
-            assert_eq!(octets(here.as_ptr().cast(), 2), Ok(&[1, 2][..]));
+            assert_eq!(bytes(here.as_ptr().cast(), 2), Ok(&[1, 2][..]));
             assert_eq!(rows(here.as_mut_ptr(), END).err(), Some(FAULT));
         }
         assert!(!is_nowhere(here.as_ptr()));

@@ -20,7 +20,7 @@ const COOKIE: usize = 37;
 /// Most connections of one test.
 const STREAMS_MAX: u64 = 128;
 /// How long a client may keep us waiting, but for the test itself.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest JSON taken from a client.
 const JSON_MAX: usize = 1 << 20;
 
@@ -62,7 +62,7 @@ pub(crate) fn run(args: Args) -> CliResult {
     outln!("serving iperf3 on {} over {}", args.listen, settings.link);
     let mut left = args.tests.unwrap_or(u64::MAX);
     while left > 0 {
-        match test(&listener, &settings.cc, PATIENCE) {
+        match test(&listener, &settings.cc, TIMEOUT) {
             Ok(line) => outln!("{line}"),
             // One client's mistake is not the next one's: say it and go on.
             Err(e) => eprintln!("millstream: a test ended early: {e}"),
@@ -75,7 +75,7 @@ pub(crate) fn run(args: Args) -> CliResult {
 /// One data connection, its thread and what that moved.
 struct Stream {
     connection: TcpStream,
-    octets: Arc<AtomicU64>,
+    bytes: Arc<AtomicU64>,
     thread: JoinHandle<()>,
 }
 
@@ -90,8 +90,8 @@ impl Streams {
     /// Bytes move one way until the peer, or the end of the test, ends it.
     fn start(&mut self, mut stream: TcpStream, send: bool, len: usize) -> io::Result<()> {
         let connection = stream.try_clone()?;
-        let octets = Arc::new(AtomicU64::new(0));
-        let (moved, stop) = (octets.clone(), self.stop.clone());
+        let bytes = Arc::new(AtomicU64::new(0));
+        let (moved, stop) = (bytes.clone(), self.stop.clone());
         let thread = std::thread::Builder::new().name("iperf-data".into()).spawn(move || {
             let mut buf = vec![0; len];
             while !(send && stop.load(Ordering::Relaxed)) {
@@ -102,7 +102,7 @@ impl Streams {
                 };
             }
         })?;
-        self.all.push(Stream { connection, octets, thread });
+        self.all.push(Stream { connection, bytes, thread });
         Ok(())
     }
 
@@ -117,12 +117,12 @@ impl Streams {
         let ends: Vec<_> = self
             .all
             .drain(..)
-            .map(|stream| (stream.thread.join(), stream.octets, retransmissions(&stream.connection)))
+            .map(|stream| (stream.thread.join(), stream.bytes, retransmissions(&stream.connection)))
             .collect();
         ends.into_iter()
-            .map(|(end, octets, retransmissions)| match end {
+            .map(|(end, bytes, retransmissions)| match end {
                 Ok(()) => {
-                    Ok(Moved { octets: octets.load(Ordering::Relaxed), retransmissions: retransmissions? })
+                    Ok(Moved { bytes: bytes.load(Ordering::Relaxed), retransmissions: retransmissions? })
                 }
                 Err(_) => Err(io::Error::other("a data thread panicked")),
             })
@@ -133,7 +133,7 @@ impl Streams {
 /// Bytes that one data connection moved.
 #[derive(Clone, Copy)]
 struct Moved {
-    octets: u64,
+    bytes: u64,
     /// Segments that this end sent more than once.
     retransmissions: u32,
 }
@@ -161,10 +161,10 @@ fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
 }
 
 /// One test, from the client's coming to its going. It may take as long as the client wants, but what comes before
-/// and after no longer than `patience` a step.
-fn test(listener: &TcpListener, cc: &str, patience: Duration) -> io::Result<String> {
+/// and after no longer than `timeout` a step.
+fn test(listener: &TcpListener, cc: &str, timeout: Duration) -> io::Result<String> {
     let (mut control, peer) = accept(listener)?;
-    control.set_read_timeout(Some(patience))?;
+    control.set_read_timeout(Some(timeout))?;
     let mut cookie = [0; COOKIE];
     control.read_exact(&mut cookie)?;
     control.write_all(&[PARAM_EXCHANGE])?;
@@ -180,7 +180,7 @@ fn test(listener: &TcpListener, cc: &str, patience: Duration) -> io::Result<Stri
     let len = params["len"].as_u64().unwrap_or(131_072).clamp(1, 1 << 20) as usize;
     control.write_all(&[CREATE_STREAMS])?;
     let mut streams = Streams::default();
-    listener.set_accept_timeout(Some(patience))?;
+    listener.set_accept_timeout(Some(timeout))?;
     while (streams.all.len() as u64) < count {
         let (mut stream, _) = listener.accept()?;
         let mut theirs = [0; COOKIE];
@@ -195,7 +195,7 @@ fn test(listener: &TcpListener, cc: &str, patience: Duration) -> io::Result<Stri
     let begin = clock.now();
     control.set_read_timeout(None)?;
     wait_for(&mut control, TEST_END)?;
-    control.set_read_timeout(Some(patience))?;
+    control.set_read_timeout(Some(timeout))?;
     let seconds = (clock.now() - begin).as_secs_f64();
     // Before the results: a client that we send to goes on reading its data connections a block at a time, and one
     // that ends within a block keeps it from the control connection.
@@ -207,7 +207,7 @@ fn test(listener: &TcpListener, cc: &str, patience: Duration) -> io::Result<Stri
     // IPERF_DONE or the end of the connection: either way it is over.
     let mut last = [0];
     let _ = control.read(&mut last)?;
-    let total: u64 = moved.iter().map(|moved| moved.octets).sum();
+    let total: u64 = moved.iter().map(|moved| moved.bytes).sum();
     let way = if reverse { "sent to" } else { "received from" };
     Ok(format!("{total} bytes {way} {peer} in {seconds:.2} s: {:.2} Gbit/s", total as f64 * 8e-9 / seconds))
 }
@@ -251,7 +251,7 @@ fn results(moved: &[Moved], sent: bool, seconds: f64, cc: &str) -> Value {
         .map(|(i, moved)| {
             let retransmits = if sent { i64::from(moved.retransmissions) } else { -1 };
             json!({
-                "id": if i == 0 { 1 } else { i + 2 }, "bytes": moved.octets, "retransmits": retransmits, "jitter": 0,
+                "id": if i == 0 { 1 } else { i + 2 }, "bytes": moved.bytes, "retransmits": retransmits, "jitter": 0,
                 "errors": 0, "packets": 0, "start_time": 0, "end_time": seconds,
             })
         })
@@ -291,7 +291,7 @@ mod tests {
     fn early_end(params: &Value, then: impl FnOnce(TcpStream)) {
         let (client, server) = stacks();
         let listener = TcpListener::bind(&server, "10.0.0.1:5201").unwrap();
-        let serving = std::thread::spawn(move || test(&listener, "cubic", PATIENCE).unwrap_err().kind());
+        let serving = std::thread::spawn(move || test(&listener, "cubic", TIMEOUT).unwrap_err().kind());
         let (mut control, mut data) = begin(&client, params, 2);
         wait_for(&mut control, TEST_START).unwrap();
         wait_for(&mut control, TEST_RUNNING).unwrap();
@@ -308,11 +308,11 @@ mod tests {
     fn drain(stream: &mut TcpStream) -> Result<u64, io::ErrorKind> {
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let mut buf = vec![0; 1 << 20];
-        let mut octets = 0;
+        let mut bytes = 0;
         loop {
             match stream.read(&mut buf) {
-                Ok(0) => return Ok(octets),
-                Ok(n) => octets += n as u64,
+                Ok(0) => return Ok(bytes),
+                Ok(n) => bytes += n as u64,
                 Err(error) => return Err(error.kind()),
             }
         }
@@ -322,7 +322,7 @@ mod tests {
     fn data_connections_end_before_the_results() {
         let (client, server) = stacks();
         let listener = TcpListener::bind(&server, "10.0.0.1:5201").unwrap();
-        let serving = std::thread::spawn(move || test(&listener, "cubic", PATIENCE));
+        let serving = std::thread::spawn(move || test(&listener, "cubic", TIMEOUT));
         let params = json!({ "tcp": true, "parallel": 2, "len": 4096, "reverse": true });
         let (mut control, mut data) = begin(&client, &params, 2);
         wait_for(&mut control, TEST_START).unwrap();
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn who_sends_tells_its_retransmissions() {
-        let moved = [Moved { octets: 10, retransmissions: 0 }, Moved { octets: 20, retransmissions: 7 }];
+        let moved = [Moved { bytes: 10, retransmissions: 0 }, Moved { bytes: 20, retransmissions: 7 }];
         let told = |sent| {
             let results = results(&moved, sent, 1.0, "cubic");
             let each = |i: usize| results["streams"][i]["retransmits"].as_i64();

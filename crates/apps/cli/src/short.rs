@@ -55,8 +55,8 @@ pub(crate) fn all(cores: (&Rows, &Rows), flows: (&Rows, &Rows)) -> BTreeMap<u32,
         let rate = |key: &str| grew(key) as f64 * 8e6 / span.max(1) as f64;
         let short = all.entry(*pid).or_default();
         short.count += grew("active_opens") + grew("passive_opens");
-        short.sent += rate("octets_out");
-        short.received += rate("octets_in");
+        short.sent += rate("bytes_out");
+        short.received += rate("bytes_in");
         short.span = short.span.max(span);
     }
     let both = pairs(flows.0, flows.1);
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn core(seconds: u64, opens: u64, out: u64) -> (u32, Value) {
-        let tcp = json!({"passive_opens": opens, "octets_out": out, "octets_in": out / 100});
+        let tcp = json!({"passive_opens": opens, "bytes_out": out, "bytes_in": out / 100});
         (7, json!({"core": 0, "now_us": seconds * 1_000_000, "tcp": tcp}))
     }
 

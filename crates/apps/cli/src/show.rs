@@ -120,7 +120,7 @@ const DETAILS: [(&str, &[&str]); 8] = [
     ("limited", &["limited_us", "reader_us", "snd_lim"]),
     (
         "reassembly",
-        &["reassembly", "reassembly_octets", "reassembly_memory", "reassembly_limit", "reassembly_refused"],
+        &["reassembly", "reassembly_bytes", "reassembly_memory", "reassembly_limit", "reassembly_refused"],
     ),
     ("options", &["timestamps", "sack", "recovery"]),
 ];
@@ -359,14 +359,14 @@ mod tests {
     #[test]
     fn details_say_what_there_is() {
         let row = json!({"snd_wnd": 65535, "mss": 1448, "ssthresh": null, "unsent": 0, "reassembly": 2,
-                         "reassembly_octets": 2896, "sack": true, "recovery": false,
+                         "reassembly_bytes": 2896, "sack": true, "recovery": false,
                          "limited_us": {"pacing": 0, "peer-window": 7}, "snd_lim": {"trans_rwin": 0}});
         assert_eq!(
             details(&row),
             [
                 "    window: snd_wnd 65535, mss 1448",
                 "    limited: peer-window 7",
-                "    reassembly: reassembly 2, reassembly_octets 2896",
+                "    reassembly: reassembly 2, reassembly_bytes 2896",
                 "    options: sack",
             ]
         );

@@ -26,9 +26,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> CliResult {
     let everything = [String::new()];
-    let wishes = if args.all { &everything } else { &args.names[..] };
-    for wish in wishes {
-        let answers = stacks::answers(args.pid, &format!("sysctl {wish}"))?;
+    let requests = if args.all { &everything } else { &args.names[..] };
+    for request in requests {
+        let answers = stacks::answers(args.pid, &format!("sysctl {request}"))?;
         let several = answers.iter().any(|(pid, _)| *pid != answers[0].0);
         for (pid, value) in &answers {
             match args.json {

@@ -24,7 +24,7 @@ const FILE: &str = "MILLSTREAM_REPORT";
 const TELLER: &str = "MILLSTREAM_TELLER";
 
 /// How long other processes of a launch have for their end once its first one has ended.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How the end is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -131,7 +131,7 @@ fn wait_for(pid: i32, path: &Path) -> io::Result<Told> {
             let since = *since.get_or_insert_with(Instant::now);
             let others = told.untold().filter(|other| *other != pid as u32);
             told.running = others.filter(|other| process(*other).is_some_and(|it| !has_ended(&it))).collect();
-            let left = PATIENCE.saturating_sub(since.elapsed());
+            let left = TIMEOUT.saturating_sub(since.elapsed());
             if told.running.is_empty() || left.is_zero() {
                 return Ok(told);
             }

@@ -50,7 +50,7 @@ pub(crate) fn rate(bits: f64) -> String {
 }
 
 /// Bytes with their unit.
-fn octets(count: u64) -> String {
+fn bytes(count: u64) -> String {
     match count {
         0..1_024 => format!("{count} bytes"),
         1_024..1_048_576 => format!("{:.0} KiB", count as f64 / 1_024.0),
@@ -172,7 +172,7 @@ impl Looks<'_> {
     fn allows(&self, window: &str, rtt: &str, moved: f64) -> Option<String> {
         let (window, rtt) = (self.steady(window)?, self.steady(rtt).filter(|&rtt| rtt > 0)?);
         let bits = window as f64 * 8e6 / rtt as f64;
-        (bits >= moved * 0.9).then(|| format!(" {} over {} allow {}.", octets(window), ms(rtt), rate(bits)))
+        (bits >= moved * 0.9).then(|| format!(" {} over {} allow {}.", bytes(window), ms(rtt), rate(bits)))
     }
 
     fn explain(&self, word: &str) -> String {
@@ -189,7 +189,7 @@ impl Looks<'_> {
                 "More than half of the core's memory for data is in use, so the send buffer is held at {}, this \
                  connection's share: raise `buffers`, or look for peers that do not read (`millstream stat` shows \
                  chunks_used of chunks_most).",
-                octets(number(row, "sndbuf"))
+                bytes(number(row, "sndbuf"))
             ),
             "send-buffer" => format!(
                 "All that the application wrote was in flight, and it waited for room.{} Raise SO_SNDBUF, or do not \

@@ -87,7 +87,7 @@ const FILES: [&str; 6] = [
 ];
 
 fn lines(path: &Path) -> usize {
-    std::fs::read(path).map_or(0, |text| text.iter().filter(|octet| **octet == b'\n').count())
+    std::fs::read(path).map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count())
 }
 
 fn kill_when(mut child: Child, enough: impl Fn() -> bool) {
@@ -184,7 +184,7 @@ fn what_hosts_write_down_is_the_same_again() {
     desk.done(&[&["run", "small.toml", "--seeds", "1", "-o", "out"][..], &words].concat());
     let files = ["logs/small/seed-1-sender-1.log", "caught/small/seed-1-sender-1.pcapng"];
     let first = files.map(|file| desk.read(file));
-    assert!(first.iter().all(|octets| octets.len() > 100_000));
+    assert!(first.iter().all(|bytes| bytes.len() > 100_000));
     files.iter().for_each(|file| std::fs::remove_file(desk.0.join(file)).unwrap());
     let again = desk.lab(&[&["run", "small.toml", "--seeds", "1", "-o", "out"][..], &words].concat());
     assert!(String::from_utf8_lossy(&again.stderr).contains("1 runs in out were done before"));

@@ -22,9 +22,9 @@ fn launch(bed: &Bed, program: &[&str]) -> Server {
 
 /// Bytes that are the same nowhere.
 fn file(bed: &Bed, name: &str, len: u32) -> Vec<u8> {
-    let octets: Vec<u8> = (0..len).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    std::fs::write(bed.dir.join(name), &octets).expect("a file");
-    octets
+    let bytes: Vec<u8> = (0..len).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(bed.dir.join(name), &bytes).expect("a file");
+    bytes
 }
 
 /// Returns curl's output, once the server listens.
@@ -50,16 +50,16 @@ const SERVE: &[&str] = &["python3", "-u", "-m", "http.server", "--bind", "::", "
 #[test]
 fn python_serves_the_link_and_the_loopback() {
     let Some(bed) = Bed::if_root(true) else { return };
-    let octets = file(&bed, "file", 5_000_000);
+    let bytes = file(&bed, "file", 5_000_000);
     let dir = bed.dir.to_string_lossy().into_owned();
     let _server = launch(&bed, &[SERVE, &[&dir, "8000"]].concat());
     let address6 = format!("[{SERVER_ADDR6}]");
     for host in [SERVER_ADDR, &address6] {
         let got = get(&bed, &bed.client, &["curl"], &format!("http://{host}:8000/file"));
-        assert!(got == octets, "{host}: {} bytes", got.len());
+        assert!(got == bytes, "{host}: {} bytes", got.len());
     }
     let got = get(&bed, &bed.server, &["curl"], "http://127.0.0.1:8000/file");
-    assert!(got == octets, "the loopback: {} bytes", got.len());
+    assert!(got == bytes, "the loopback: {} bytes", got.len());
     // The kernel and another launched program find the port taken.
     let second = ["python3", "-c", "import socket; socket.socket().bind(('', 8000))"];
     let said =
@@ -73,14 +73,14 @@ fn python_serves_the_link_and_the_loopback() {
 #[test]
 fn curl_and_python_fetch_from_the_kernel() {
     let Some(bed) = Bed::if_root(true) else { return };
-    let octets = file(&bed, "file", 5_000_000);
+    let bytes = file(&bed, "file", 5_000_000);
     let dir = bed.dir.to_string_lossy().into_owned();
     let args = [&SERVE[1..], &[&dir, "8000"]].concat();
     let _server = bed.spawn(&bed.client, Path::new(SERVE[0]), &args).expect("the kernel's server starts");
     let client = bench::bed::CLIENT_BASE;
     let url = format!("http://{client}:8000/file");
     let got = get(&bed, &bed.server, &[&[MILLSTREAM][..], &launched(&["curl"])].concat(), &url);
-    assert!(got == octets, "curl: {} bytes", got.len());
+    assert!(got == bytes, "curl: {} bytes", got.len());
     let script = format!("import urllib.request as u; print(len(u.urlopen('{url}').read()))");
     let said = bed.in_ns(&bed.server, MILLSTREAM, &launched(&["python3", "-c", &script])).expect("python");
     assert_eq!(said.trim(), "5000000");
@@ -319,7 +319,7 @@ fn nginx(link: &str, workers: u32) {
         eprintln!("skipped: there is no nginx");
         return;
     }
-    let octets = file(&bed, "file", 5_000_000);
+    let bytes = file(&bed, "file", 5_000_000);
     let dir = bed.dir.to_string_lossy().into_owned();
     bench::bed::sh("chmod", &["-R", "a+rX", &dir]).expect("every user can read");
     let config = format!(
@@ -334,9 +334,9 @@ fn nginx(link: &str, workers: u32) {
     let address6 = format!("[{SERVER_ADDR6}]");
     for host in [SERVER_ADDR, &address6] {
         let got = get(&bed, &bed.client, &["curl"], &format!("http://{host}:8080/file"));
-        assert!(got == octets, "{host}: {} bytes", got.len());
+        assert!(got == bytes, "{host}: {} bytes", got.len());
     }
-    assert!(get(&bed, &bed.server, &["curl"], "http://127.0.0.1:8080/file") == octets, "the loopback");
+    assert!(get(&bed, &bed.server, &["curl"], "http://127.0.0.1:8080/file") == bytes, "the loopback");
 }
 
 /// A handler that is installed without SA_RESTART ends a call that waits for a connection, and poll in any case.

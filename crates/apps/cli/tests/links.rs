@@ -14,9 +14,9 @@ const CURL: &[&str] = &["curl", "-sSf", "--max-time", "20", "-o"];
 
 /// Bytes that are the same nowhere, in `file` of the bed's folder.
 fn file(bed: &Bed) -> Vec<u8> {
-    let octets: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    std::fs::write(bed.dir.join("file"), &octets).expect("a file");
-    octets
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(bed.dir.join("file"), &bytes).expect("a file");
+    bytes
 }
 
 /// Returns the output of `curl`, with the arguments before it, in this namespace once the server listens.
@@ -45,15 +45,15 @@ fn serve(bed: &Bed, ns: &str, before: &[&str], port: &str) -> Server {
 /// Both roles over one link: a launched server in `ns`, then a launched client there and the kernel's server in the
 /// clients' namespace.
 fn both_roles(bed: &Bed, ns: &str, link: &[&str]) {
-    let octets = file(bed);
+    let bytes = file(bed);
     let launched = [&[MILLSTREAM, "run"], link, &["--"]].concat();
     let server = serve(bed, ns, &launched, "8000");
-    assert!(fetch(bed, &bed.client, &[], SERVER_ADDR, 8000) == octets, "served over {link:?}");
+    assert!(fetch(bed, &bed.client, &[], SERVER_ADDR, 8000) == bytes, "served over {link:?}");
     // Over some links one process at a time has the interface.
     drop(server);
     let _server = serve(bed, &bed.client, &[], "8001");
-    assert!(fetch(bed, &bed.client, &[], CLIENT_BASE, 8001) == octets, "the kernel's server");
-    assert!(fetch(bed, ns, &launched, CLIENT_BASE, 8001) == octets, "fetched over {link:?}");
+    assert!(fetch(bed, &bed.client, &[], CLIENT_BASE, 8001) == bytes, "the kernel's server");
+    assert!(fetch(bed, ns, &launched, CLIENT_BASE, 8001) == bytes, "fetched over {link:?}");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn run(command: &mut Command, more: &[&str]) -> Output {
 
 /// Returns the output, and the lines of standard error.
 fn said(output: &Output) -> (String, Vec<String>) {
-    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr).lines().map(str::to_owned).collect())
 }
 

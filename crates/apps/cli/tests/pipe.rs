@@ -169,7 +169,7 @@ fn datagrams_of_one_write_pass_one_by_one() {
 
 /// Each packet enters or is dropped, leaves in order, and the columns of the queue are what that makes of it.
 fn check_log(text: &str, pipe: usize, counters: &Value) {
-    assert!(text.starts_with("# seed 1\ntime_us,pipe,event,reason,packet,octets,"), "{}", &text[..80]);
+    assert!(text.starts_with("# seed 1\ntime_us,pipe,event,reason,packet,bytes,"), "{}", &text[..80]);
     let (mut inside, mut queued, mut last) = (BTreeMap::new(), 0, 0);
     let (mut entered, mut left, mut dropped) = (0, 0, 0);
     for row in text.lines().skip(2) {
@@ -180,19 +180,19 @@ fn check_log(text: &str, pipe: usize, counters: &Value) {
         }
         assert!(number(0) >= last, "{row}: before {last}");
         last = number(0);
-        let (packet, octets) = (number(4), number(5));
-        assert!(octets <= 1500, "{row}");
+        let (packet, bytes) = (number(4), number(5));
+        assert!(bytes <= 1500, "{row}");
         match cells[2] {
             "enq" => {
                 entered += 1;
-                queued += octets;
-                inside.insert(packet, octets);
+                queued += bytes;
+                inside.insert(packet, bytes);
             }
             "deq" => {
                 left += 1;
                 let (first, size) = inside.pop_first().unwrap_or_else(|| panic!("{row}: nothing is inside"));
-                assert_eq!((first, size), (packet, octets), "{row}");
-                queued -= octets;
+                assert_eq!((first, size), (packet, bytes), "{row}");
+                queued -= bytes;
             }
             "drop" => dropped += 1,
             other => panic!("{other}: {row}"),

@@ -56,10 +56,10 @@ fn state_of(bed: &Bed) -> String {
     all + &stat(bed).to_string()
 }
 
-/// Sends `octets` to the server, which drops them; curl must see the 200.
-fn upload(bed: &Bed, octets: usize) {
+/// Sends `bytes` to the server, which drops them; curl must see the 200.
+fn upload(bed: &Bed, bytes: usize) {
     let file = bed.dir.join("upload");
-    std::fs::write(&file, vec![7; octets]).expect("a file");
+    std::fs::write(&file, vec![7; bytes]).expect("a file");
     let url = format!("http://{SERVER_ADDR}/3");
     let got = bed
         .in_ns(&bed.client, "curl", &["-sSf", "--max-time", "30", "-T", &file.to_string_lossy(), &url])
@@ -126,8 +126,8 @@ fn a_path_under_the_stack_is_between_it_and_everybody() {
         let url = format!("http://{SERVER_ADDR}/500000");
         let got = bed.in_ns(&bed.client, "curl", &["-sSf", "-w", "\n%{time_connect} %{time_total}", &url]);
         let got = got.unwrap_or_else(|e| panic!("{e}\n{}", state_of(&bed)));
-        let (octets, times) = got.rsplit_once('\n').expect("times");
-        assert!(octets == pattern(500_000), "{link}: {} bytes", octets.len());
+        let (bytes, times) = got.rsplit_once('\n').expect("times");
+        assert!(bytes == pattern(500_000), "{link}: {} bytes", bytes.len());
         let times: Vec<f64> = times.split(' ').map(|time| time.parse().expect("seconds")).collect();
         eprintln!("{link}: connected in {} s, {} s in all", times[0], times[1]);
         assert!(times[0] >= 0.04 && times[0] < 0.4, "{link}: {times:?}");

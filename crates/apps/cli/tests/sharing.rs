@@ -357,9 +357,9 @@ fn exchange(stream: &mut TcpStream, request: &[u8]) -> usize {
     answer().unwrap_or(0)
 }
 
-fn connect(port: u16, patience: Duration) -> Option<TcpStream> {
+fn connect(port: u16, timeout: Duration) -> Option<TcpStream> {
     let to = std::net::SocketAddr::new(SERVER_ADDR.parse().expect("an address"), port);
-    TcpStream::connect_timeout(&to, patience).ok()
+    TcpStream::connect_timeout(&to, timeout).ok()
 }
 
 #[test]

@@ -65,8 +65,8 @@ fn hits_are_what_the_stack_counts() {
     let bed = Bed::new(true).expect("a bed of two namespaces");
     let args = ["serve", "--link", "packet:ms0", "--listen", "[::]:80"];
     let server = bed.start(&bed.server, Path::new(MILLSTREAM), &args).expect("serve starts");
-    let get = |octets: usize| {
-        let url = format!("http://{SERVER_ADDR}/{octets}");
+    let get = |bytes: usize| {
+        let url = format!("http://{SERVER_ADDR}/{bytes}");
         bed.in_ns(&bed.client, "curl", &["-sSf", "--max-time", "20", &url]).expect("curl")
     };
     get(100_000);
@@ -81,8 +81,8 @@ fn hits_are_what_the_stack_counts() {
         }
     }
     let before = stat(&bed);
-    for octets in [1, 20_000, 3_000_000] {
-        assert_eq!(get(octets).len(), octets);
+    for bytes in [1, 20_000, 3_000_000] {
+        assert_eq!(get(bytes).len(), bytes);
     }
     let after = stat(&bed);
     for (point, counter, mut hits) in watched {

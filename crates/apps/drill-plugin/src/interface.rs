@@ -1,7 +1,7 @@
 //! The functions of the plug-in, as the tool calls them (`packetdrill.h` of google/packetdrill).
 
 use crate::kernel;
-use crate::memory::{self, Errno, OCTETS_MAX};
+use crate::memory::{self, BYTES_MAX, Errno};
 use crate::plug::Plug;
 use crate::preload;
 use crate::script;
@@ -177,8 +177,8 @@ fn family(domain: c_int, kind: c_int, protocol: c_int) -> Result<(Family, bool)>
 /// C's contract for `addr` and `len`.
 unsafe fn named(addr: *const sockaddr, len: socklen_t) -> Result<Named> {
     // SAFETY: as the caller vouches.
-    let octets = unsafe { memory::octets(addr.cast(), len as usize) }?;
-    address::read(octets).map_err(sock::Errno::raw)
+    let bytes = unsafe { memory::bytes(addr.cast(), len as usize) }?;
+    address::read(bytes).map_err(sock::Errno::raw)
 }
 
 calls! {
@@ -261,7 +261,7 @@ calls! {
             }
         }
         let dont_wait = flags & libc::SPLICE_F_NONBLOCK != 0;
-        let len = len.min(OCTETS_MAX);
+        let len = len.min(BYTES_MAX);
         result(plug.ask(Request::Splice { from: plug.fd(from), to: plug.fd(to), len, dont_wait }))
     }
 }
@@ -277,12 +277,12 @@ fn recv_flags(plug: &Plug, flags: c_int) -> Result<RecvFlags> {
 
 /// Receives; the bytes, and how many there were. `null` if there is nowhere to put them.
 fn receive(plug: &Plug, fd: c_int, len: usize, flags: RecvFlags, null: bool) -> Result<(Vec<u8>, i64)> {
-    let request = Request::Recv { fd: plug.fd(fd), len: len.min(OCTETS_MAX), flags };
+    let request = Request::Recv { fd: plug.fd(fd), len: len.min(BYTES_MAX), flags };
     let answer = plug.ask(if null { Request::Nowhere(Box::new(request)) } else { request });
     let count = answer.result?;
     match answer.got {
         // Bytes that are thrown away (MSG_TRUNC) are not shown.
-        Got::Octets(octets) if !flags.discard => Ok((octets, count)),
+        Got::Bytes(bytes) if !flags.discard => Ok((bytes, count)),
         _ => Ok((Vec::new(), count)),
     }
 }
@@ -291,9 +291,9 @@ fn receive(plug: &Plug, fd: c_int, len: usize, flags: RecvFlags, null: bool) -> 
 /// C's contract for `to` and `len`.
 unsafe fn receive_into(plug: &Plug, fd: c_int, to: *mut c_void, len: usize, flags: c_int) -> Result<i64> {
     let flags = recv_flags(plug, flags)?;
-    let (octets, count) = receive(plug, fd, len, flags, to.is_null())?;
+    let (bytes, count) = receive(plug, fd, len, flags, to.is_null())?;
     // SAFETY: no more than `len`.
-    unsafe { memory::put(&octets, to) }?;
+    unsafe { memory::put(&bytes, to) }?;
     Ok(count)
 }
 
@@ -315,7 +315,7 @@ unsafe fn receive_error(plug: &Plug, fd: c_int, message: *mut msghdr) -> Result<
 /// How the socket wants times of arrival told: each option replaces the one before, so the richest that is on.
 fn stamp(plug: &Plug, fd: c_int) -> Stamp {
     let on = |name: c_int| {
-        option(plug, fd, libc::SOL_SOCKET, name, 4).is_ok_and(|octets| octets.iter().any(|octet| *octet != 0))
+        option(plug, fd, libc::SOL_SOCKET, name, 4).is_ok_and(|bytes| bytes.iter().any(|byte| *byte != 0))
     };
     match () {
         () if on(libc::SO_TIMESTAMPING) => Stamp::Three,
@@ -348,9 +348,9 @@ calls! {
         let vector_count = usize::try_from(count).map_err(|_| libc::EINVAL)?;
         // SAFETY: C's contract.
         let room = unsafe { memory::room(vectors, vector_count) }?;
-        let (octets, received) = receive(plug, fd, room, RecvFlags::default(), false)?;
+        let (bytes, received) = receive(plug, fd, room, RecvFlags::default(), false)?;
         // SAFETY: C's contract.
-        unsafe { memory::scatter(&octets, vectors, vector_count) }?;
+        unsafe { memory::scatter(&bytes, vectors, vector_count) }?;
         Ok(received)
     }
 
@@ -366,11 +366,11 @@ calls! {
         let len = unsafe { memory::room(header.msg_iov, header.msg_iovlen) }?;
         let answer = plug.ask(Request::RecvMessage { fd: plug.fd(fd), len, flags });
         let count = answer.result?;
-        let Got::Message(octets, received) = answer.got else { return Err(libc::EIO) };
+        let Got::Message(bytes, received) = answer.got else { return Err(libc::EIO) };
         let told = if received.arrived.is_some() { stamp(plug, fd) } else { Stamp::Micros };
         // SAFETY: C's contract.
         unsafe {
-            memory::scatter(&octets, header.msg_iov, header.msg_iovlen)?;
+            memory::scatter(&bytes, header.msg_iov, header.msg_iovlen)?;
             memory::put_message(message, &Control::of_data(&received, told), 0)?;
         }
         Ok(count)
@@ -421,7 +421,7 @@ unsafe fn transmit_from(
     addr: (*const sockaddr, socklen_t),
 ) -> Result<i64> {
     // SAFETY: as the caller vouches.
-    let data = unsafe { memory::octets(from, len) }.map(<[u8]>::to_vec);
+    let data = unsafe { memory::bytes(from, len) }.map(<[u8]>::to_vec);
     let to = || match addr.0.is_null() {
         true => Ok(None),
         // SAFETY: as the caller vouches.
@@ -488,12 +488,12 @@ fn beside_info(plug: &Plug, fd: c_int, level: c_int, name: c_int) -> Option<Vec<
         (libc::SOL_TCP, CC_INFO) => Some(Vec::new()),
         (libc::SOL_SOCKET, MEMINFO) => {
             let unknown = [0; 4];
-            let mut octets = unknown.to_vec();
-            octets.extend(number(libc::SO_RCVBUF));
-            octets.extend(unknown);
-            octets.extend(number(libc::SO_SNDBUF));
-            octets.resize(36, 0);
-            Some(octets)
+            let mut bytes = unknown.to_vec();
+            bytes.extend(number(libc::SO_RCVBUF));
+            bytes.extend(unknown);
+            bytes.extend(number(libc::SO_SNDBUF));
+            bytes.resize(36, 0);
+            Some(bytes)
         }
         _ => None,
     }
@@ -504,9 +504,9 @@ pub(crate) fn option(plug: &Plug, fd: c_int, level: c_int, name: c_int, len: usi
     if i32::try_from(len).is_err() {
         return Err(libc::EINVAL);
     }
-    if let Some(mut octets) = beside_info(plug, fd, level, name) {
-        octets.truncate(len);
-        return Ok(octets);
+    if let Some(mut bytes) = beside_info(plug, fd, level, name) {
+        bytes.truncate(len);
+        return Ok(bytes);
     }
     let answer = plug.ask(Request::GetOption { fd: plug.fd(fd), level, name, len });
     match answer.result {
@@ -516,7 +516,7 @@ pub(crate) fn option(plug: &Plug, fd: c_int, level: c_int, name: c_int, len: usi
         }
     }
     match answer.got {
-        Got::Octets(octets) => Ok(octets),
+        Got::Bytes(bytes) => Ok(bytes),
         _ => Err(libc::ENOPROTOOPT),
     }
 }
@@ -525,12 +525,12 @@ calls! {
     fn getsockopt(plug, fd: c_int, level: c_int, name: c_int, to: *mut c_void, len: *mut socklen_t) -> c_int {
         // SAFETY: C's contract.
         let room = unsafe { memory::value(len) }? as usize;
-        let octets = option(plug, fd, level, name, room)?;
+        let bytes = option(plug, fd, level, name, room)?;
         if to.is_null() && room > 0 {
             return Err(libc::EFAULT);
         }
         // SAFETY: C's contract.
-        unsafe { memory::put_sized(&octets, to, len) }?;
+        unsafe { memory::put_sized(&bytes, to, len) }?;
         Ok(0)
     }
 
@@ -539,7 +539,7 @@ calls! {
             return Err(libc::EINVAL);
         }
         // SAFETY: C's contract.
-        let value = unsafe { memory::octets(from, len as usize) }?.to_vec();
+        let value = unsafe { memory::bytes(from, len as usize) }?.to_vec();
         let answer = plug.ask(Request::SetOption { fd: plug.fd(fd), level, name, value });
         if answer.result == Err(libc::ENOPROTOOPT) {
             plug.complain(format!("setsockopt({level}, {name}): no such option"));
@@ -658,7 +658,7 @@ calls! {
 calls! {
     fn netdev_send(plug, from: *const c_void, len: size_t) -> c_int {
         // SAFETY: C's contract.
-        let packet = unsafe { memory::octets(from, len) }?.to_vec();
+        let packet = unsafe { memory::bytes(from, len) }?.to_vec();
         plug.send(packet).map_err(sock::Errno::raw)?;
         Ok(0)
     }

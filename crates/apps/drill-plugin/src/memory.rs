@@ -12,13 +12,13 @@ pub(crate) type Errno = i32;
 /// Most vectors of one call (UIO_MAXIOV).
 const VECTORS_MAX: usize = 1_024;
 /// Most bytes of one call, as on Linux.
-pub(crate) const OCTETS_MAX: usize = 0x7fff_f000;
+pub(crate) const BYTES_MAX: usize = 0x7fff_f000;
 
 /// Bytes to be read; EFAULT if there are none where some should be.
 ///
 /// # Safety
 /// C's contract for `from` and `len`, for as long as the result lives.
-pub(crate) unsafe fn octets<'a>(from: *const c_void, len: usize) -> Result<&'a [u8], Errno> {
+pub(crate) unsafe fn bytes<'a>(from: *const c_void, len: usize) -> Result<&'a [u8], Errno> {
     if len == 0 {
         return Ok(&[]);
     }
@@ -26,22 +26,22 @@ pub(crate) unsafe fn octets<'a>(from: *const c_void, len: usize) -> Result<&'a [
         return Err(libc::EFAULT);
     }
     // SAFETY: not NULL, and the caller vouches for the rest.
-    Ok(unsafe { slice::from_raw_parts(from.cast(), len.min(OCTETS_MAX)) })
+    Ok(unsafe { slice::from_raw_parts(from.cast(), len.min(BYTES_MAX)) })
 }
 
 /// Puts bytes there.
 ///
 /// # Safety
-/// C's contract for `to`, with a length of no less than `octets`.
-pub(crate) unsafe fn put(octets: &[u8], to: *mut c_void) -> Result<(), Errno> {
-    if octets.is_empty() {
+/// C's contract for `to`, with a length of no less than `bytes`.
+pub(crate) unsafe fn put(bytes: &[u8], to: *mut c_void) -> Result<(), Errno> {
+    if bytes.is_empty() {
         return Ok(());
     }
     if to.is_null() {
         return Err(libc::EFAULT);
     }
     // SAFETY: not NULL; bytes of ours do not overlap the tool's memory.
-    unsafe { to.cast::<u8>().copy_from_nonoverlapping(octets.as_ptr(), octets.len()) };
+    unsafe { to.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     Ok(())
 }
 
@@ -73,7 +73,7 @@ pub(crate) unsafe fn value<T: Copy>(from: *const T) -> Result<T, Errno> {
 ///
 /// # Safety
 /// C's contract for `to` with the length in `len`, and for `len`.
-pub(crate) unsafe fn put_sized(octets: &[u8], to: *mut c_void, len: *mut socklen_t) -> Result<(), Errno> {
+pub(crate) unsafe fn put_sized(bytes: &[u8], to: *mut c_void, len: *mut socklen_t) -> Result<(), Errno> {
     if to.is_null() {
         return Ok(());
     }
@@ -81,8 +81,8 @@ pub(crate) unsafe fn put_sized(octets: &[u8], to: *mut c_void, len: *mut socklen
     let room = unsafe { value(len) }? as usize;
     // SAFETY: no more than there is room for, and `len` was readable.
     unsafe {
-        put(&octets[..octets.len().min(room)], to)?;
-        put_value(octets.len() as socklen_t, len);
+        put(&bytes[..bytes.len().min(room)], to)?;
+        put_value(bytes.len() as socklen_t, len);
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ pub(crate) unsafe fn gather(from: *const iovec, count: usize) -> Result<Vec<u8>,
     // SAFETY: as the caller vouches.
     for vector in unsafe { vectors(from, count) }? {
         // SAFETY: as the caller vouches.
-        all.extend(unsafe { octets(vector.iov_base, vector.iov_len) }?);
+        all.extend(unsafe { bytes(vector.iov_base, vector.iov_len) }?);
     }
     Ok(all)
 }
@@ -131,20 +131,20 @@ pub(crate) unsafe fn gather(from: *const iovec, count: usize) -> Result<Vec<u8>,
 pub(crate) unsafe fn room(of: *const iovec, count: usize) -> Result<usize, Errno> {
     // SAFETY: as the caller vouches.
     let all = unsafe { vectors(of, count) }?;
-    Ok(all.iter().map(|vector| vector.iov_len).sum::<usize>().min(OCTETS_MAX))
+    Ok(all.iter().map(|vector| vector.iov_len).sum::<usize>().min(BYTES_MAX))
 }
 
 /// Spreads bytes over the vectors.
 ///
 /// # Safety
 /// C's contract for the array and for each vector of it.
-pub(crate) unsafe fn scatter(mut octets: &[u8], to: *const iovec, count: usize) -> Result<(), Errno> {
+pub(crate) unsafe fn scatter(mut bytes: &[u8], to: *const iovec, count: usize) -> Result<(), Errno> {
     // SAFETY: as the caller vouches.
     for vector in unsafe { vectors(to, count) }? {
-        let (here, rest) = octets.split_at(octets.len().min(vector.iov_len));
+        let (here, rest) = bytes.split_at(bytes.len().min(vector.iov_len));
         // SAFETY: no more than the vector has room for.
         unsafe { put(here, vector.iov_base) }?;
-        octets = rest;
+        bytes = rest;
     }
     Ok(())
 }

@@ -188,7 +188,7 @@ impl Plug {
 
     /// Asks the stack, on whichever thread this is: the other one sleeps while its call waits.
     pub(crate) fn ask(&self, request: Request) -> Answer {
-        self.inside(|door| perform(request, door))
+        self.inside(|sockets| perform(request, sockets))
             .unwrap_or_else(|e| Answer { result: Err(e.raw()), got: Got::Nothing })
     }
 
@@ -203,9 +203,9 @@ impl Plug {
             return Ok(result);
         }
         let asleep = || self.script_thread.waits_for_another();
-        let called = world.elsewhere(&asleep, |door| {
+        let called = world.elsewhere(&asleep, |sockets| {
             self.refresh(world);
-            let result = call(door);
+            let result = call(sockets);
             // Before the script's thread goes on.
             let mut state = self.state();
             (state.returned, state.telling) = (Some(world.now()), Some(Thread::this()));
@@ -353,12 +353,12 @@ impl Plug {
 
 /// Bytes behind the TCP header, if that is what the IP header is followed by.
 fn payload(packet: &[u8]) -> Option<usize> {
-    let octet = |at: usize| packet.get(at).copied();
-    let (protocol, header) = match octet(0)? >> 4 {
-        4 => (octet(9)?, usize::from(octet(0)? & 15) * 4),
-        _ => (octet(6)?, 40),
+    let byte = |at: usize| packet.get(at).copied();
+    let (protocol, header) = match byte(0)? >> 4 {
+        4 => (byte(9)?, usize::from(byte(0)? & 15) * 4),
+        _ => (byte(6)?, 40),
     };
-    let all = header + usize::from(octet(header + 12)? >> 4) * 4;
+    let all = header + usize::from(byte(header + 12)? >> 4) * 4;
     packet.len().checked_sub(all).filter(|_| i32::from(protocol) == libc::IPPROTO_TCP)
 }
 

@@ -62,9 +62,9 @@ pub(crate) unsafe extern "C" fn getsockopt(
     };
     interface::guarded("getsockopt", || {
         // SAFETY: the caller's contract.
-        let octets = interface::option(&plug, fd, level, name, unsafe { memory::value(len) }? as usize)?;
+        let bytes = interface::option(&plug, fd, level, name, unsafe { memory::value(len) }? as usize)?;
         // SAFETY: the caller's contract.
-        let put: Result<(), Errno> = unsafe { memory::put_sized(&octets, value, len) };
+        let put: Result<(), Errno> = unsafe { memory::put_sized(&bytes, value, len) };
         put.map(|()| 0)
     }) as c_int
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub(crate) fn flags() -> String {
     let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let mut arguments =
-        arguments.split(|octet| *octet == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+        arguments.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
     let script = arguments.rfind(|word| !word.starts_with('-') && word.ends_with(".pkt"));
     let text = script.and_then(|script| std::fs::read_to_string(PathBuf::from(script)).ok());
     text.map(|text| of(&text)).unwrap_or_default()

@@ -35,7 +35,7 @@ impl Sysctls {
     /// sentence.
     pub(crate) fn read(&mut self, path: &Path) -> Result<Option<News<'_>>, String> {
         let text = match std::fs::read(path) {
-            Ok(octets) => String::from_utf8_lossy(&octets).into_owned(),
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(e) => return Err(format!("sysctl_file {}: {e}", path.display())),
         };

@@ -128,7 +128,7 @@ fn a_call_that_the_tool_waits_for_moves_time_on_alone() {
     let tool = Tool::usual();
     let listener = tool.listener();
     let (fd, _) = tool.established(listener, 40_000);
-    let patience = libc::timeval { tv_sec: 3, tv_usec: 0 };
+    let timeout = libc::timeval { tv_sec: 3, tv_usec: 0 };
     // SAFETY: a whole timeval.
     let set = unsafe {
         (tool.ifc.setsockopt)(
@@ -136,7 +136,7 @@ fn a_call_that_the_tool_waits_for_moves_time_on_alone() {
             fd,
             libc::SOL_SOCKET,
             libc::SO_RCVTIMEO,
-            (&raw const patience).cast(),
+            (&raw const timeout).cast(),
             16,
         )
     };
@@ -280,9 +280,9 @@ fn what_is_no_packet_does_no_harm() {
         assert_eq!(tool.inject(&whole[..len]), 0, "the stack drops what is cut off after {len}");
     }
     for at in 0..whole.len() {
-        for octet in [0, 0xff, 0x4f, 0x60] {
+        for byte in [0, 0xff, 0x4f, 0x60] {
             let mut damaged = whole.clone();
-            damaged[at] = octet;
+            damaged[at] = byte;
             assert_eq!(tool.inject(&damaged), 0);
         }
     }

@@ -17,7 +17,7 @@ thread_local! {
 
 /// Runs a hook's body, inside. As after a system call, `errno` is as it was unless the call failed: OpenSSL asks it
 /// after a read that returns 0, and takes an EAGAIN of the link's for one of the connection's.
-pub(crate) fn door<R: Failure + PartialEq>(call: impl FnOnce() -> Outcome<R>) -> R {
+pub(crate) fn guard<R: Failure + PartialEq>(call: impl FnOnce() -> Outcome<R>) -> R {
     let before = errno();
     let outcome = catch_unwind(AssertUnwindSafe(|| inside(call))).unwrap_or_else(|panic| {
         say(&fault(&*panic));

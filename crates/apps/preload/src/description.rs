@@ -32,7 +32,7 @@ pub(crate) const NONE: c_int = -1;
 
 /// An option that was set before it was decided whose the socket is.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wish {
+pub(crate) struct StoredOption {
     pub(crate) level: c_int,
     pub(crate) name: c_int,
     pub(crate) value: Vec<u8>,
@@ -48,7 +48,7 @@ pub(crate) struct Relayed {
 /// Rarely needed state.
 #[derive(Default)]
 pub(crate) struct More {
-    pub(crate) wishes: Vec<Wish>,
+    pub(crate) stored_options: Vec<StoredOption>,
     /// Argument of the last listen.
     pub(crate) backlog: c_int,
     /// bind has fastened the kernel's socket to the loopback.
@@ -97,7 +97,7 @@ pub(crate) struct Description {
 }
 
 /// How often it is tried to get at them.
-const PATIENCE: u32 = 1_000;
+const TIMEOUT: u32 = 1_000;
 
 /// Those that nothing uses.
 static FREE: Mutex<Vec<&'static Description>> = Mutex::new(Vec::new());
@@ -117,7 +117,7 @@ pub(crate) fn note_number(fd: c_int) {
 /// Those that nothing uses. `None` if they cannot be had for long: a handler of a signal has interrupted who has them,
 /// and does without.
 pub(crate) fn free() -> Option<MutexGuard<'static, Vec<&'static Description>>> {
-    for _ in 0..PATIENCE {
+    for _ in 0..TIMEOUT {
         match FREE.try_lock() {
             Ok(free) => return Some(free),
             Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
@@ -147,7 +147,7 @@ impl Description {
             device: AtomicI32::new(0),
             borrowed: AtomicBool::new(false),
             more: Mutex::new(More {
-                wishes: Vec::new(),
+                stored_options: Vec::new(),
                 backlog: 0,
                 fastened: false,
                 watched_by: Vec::new(),

@@ -1,7 +1,7 @@
 //! Numbers: close, dup, fcntl, ioctl. Whatever happens to the number of a descriptor of ours happens to the kernel's
 //! descriptor under it, too.
 
-use crate::boundary::{Outcome, Refused, door, is_inside, say_once};
+use crate::boundary::{Outcome, Refused, guard, is_inside, say_once};
 use crate::description::{Kind, note_number};
 use crate::hooks::{answered, real};
 use crate::table::{self, Held, Place};
@@ -70,7 +70,7 @@ pub(crate) unsafe fn dup2(from: c_int, to: c_int) -> c_int {
     }
     let ours_calls = is_inside();
     // SAFETY: numbers alone.
-    door(|| unsafe { replace(from, to, ours_calls, |from, to| real::dup2(from, to)) })
+    guard(|| unsafe { replace(from, to, ours_calls, |from, to| real::dup2(from, to)) })
 }
 
 /// # Safety
@@ -82,7 +82,7 @@ pub(crate) unsafe fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     }
     let ours_calls = is_inside();
     // SAFETY: numbers alone.
-    door(|| unsafe { replace(from, to, ours_calls, |from, to| real::dup3(from, to, flags)) })
+    guard(|| unsafe { replace(from, to, ours_calls, |from, to| real::dup3(from, to, flags)) })
 }
 
 unsafe fn replace(

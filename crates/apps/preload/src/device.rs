@@ -3,7 +3,7 @@
 //! device than the link's is the kernel's.
 
 use crate::boundary::{Outcome, Refused, errno, say_once};
-use crate::description::{Kind, Wish};
+use crate::description::{Kind, StoredOption};
 use crate::hooks::{answered, real};
 use crate::sockets::Traffic;
 use crate::table::Held;
@@ -26,9 +26,9 @@ pub(crate) fn is_kept(held: &Held, level: c_int, name: c_int) -> bool {
 }
 
 /// Returns the device among options that were set, or 0.
-pub(crate) fn of(wishes: &[Wish]) -> c_int {
-    let named = wishes.iter().find(|wish| is_device(wish.level, wish.name));
-    named.and_then(|wish| wish.value.as_slice().try_into().ok()).map_or(0, c_int::from_ne_bytes)
+pub(crate) fn of(stored_options: &[StoredOption]) -> c_int {
+    let named = stored_options.iter().find(|stored| is_device(stored.level, stored.name));
+    named.and_then(|stored| stored.value.as_slice().try_into().ok()).map_or(0, c_int::from_ne_bytes)
 }
 
 /// Binds a socket to the device `index`.
@@ -106,8 +106,8 @@ pub(crate) unsafe fn set(
         return answered(0);
     }
     let mut more = held.more();
-    more.wishes.retain(|wish| !is_device(wish.level, wish.name));
-    more.wishes.push(Wish {
+    more.stored_options.retain(|stored| !is_device(stored.level, stored.name));
+    more.stored_options.push(StoredOption {
         level: libc::SOL_SOCKET,
         name: libc::SO_BINDTOIFINDEX,
         value: index.to_ne_bytes().to_vec(),

@@ -11,7 +11,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How long the peers may take. Who is gone for good is not waited for longer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -51,7 +51,7 @@ pub(crate) fn drain() {
             unsafe { real::shutdown(fd, libc::SHUT_WR) };
         }
     }
-    let until = stack.hosted.time() + PATIENCE;
+    let until = stack.hosted.time() + TIMEOUT;
     while (pump::owes() || relay::owes() || stack.hosted.has_unsent()) && stack.hosted.time() < until {
         // Nothing is left to be told of an error of the port.
         let _ = stack.hosted.poll(&mut [], Some(LOOK));

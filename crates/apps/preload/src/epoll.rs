@@ -9,7 +9,7 @@
 mod turns;
 mod wait;
 
-use crate::boundary::{Outcome, Refused, door, errno, is_inside};
+use crate::boundary::{Outcome, Refused, errno, guard, is_inside};
 use crate::description::{Description, Kind, NONE, note_number};
 use crate::hooks::{answered, real};
 use crate::relay;
@@ -93,7 +93,7 @@ pub(crate) unsafe fn ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_ev
         return unsafe { real::epoll_ctl(epfd, op, fd, event) };
     }
     let ours_calls = is_inside();
-    door(|| match table::look(fd) {
+    guard(|| match table::look(fd) {
         Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
         // SAFETY: the caller's arguments.
         Place::Kernel | Place::Hidden => answered(unsafe { real::epoll_ctl(epfd, op, fd, event) }),

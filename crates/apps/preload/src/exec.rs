@@ -104,7 +104,7 @@ impl Environment {
         let mut missing: Vec<_> = stack::launch()
             .iter()
             .filter(|said| {
-                let name = said.to_bytes().split_inclusive(|octet| *octet == b'=').next();
+                let name = said.to_bytes().split_inclusive(|byte| *byte == b'=').next();
                 !name.is_some_and(has)
             })
             .map(|said| said.as_ptr())

@@ -4,7 +4,7 @@
 //! number is not taken for a socket.
 
 use crate::boundary::inside;
-use crate::description::{Description, Kind, NONE, Relayed, Wish, note_number};
+use crate::description::{Description, Kind, NONE, Relayed, StoredOption, note_number};
 use crate::hooks::real;
 use crate::table::{self, Held};
 use crate::{device, relay};
@@ -27,7 +27,7 @@ pub(crate) struct Record {
     fastened: bool,
     /// Of a listener its backlog; of a connection that the program may take its number: those share one inode.
     backlog: c_int,
-    wishes: Vec<Wish>,
+    stored_options: Vec<StoredOption>,
     relayed: Option<Relayed>,
     names: Option<(Vec<u8>, Vec<u8>)>,
 }
@@ -62,7 +62,7 @@ impl Record {
             nonblocking: held.is_nonblocking(),
             fastened: more.fastened,
             backlog: if taken_later.is_some() { fd } else { more.backlog },
-            wishes: more.wishes.clone(),
+            stored_options: more.stored_options.clone(),
             relayed: taken_later.or(more.relayed),
             names: more.names.clone(),
         })
@@ -82,7 +82,7 @@ impl Record {
             nonblocking: false,
             fastened: false,
             backlog: 0,
-            wishes: Vec::new(),
+            stored_options: Vec::new(),
             relayed: Some(relayed),
             names: Some(names),
         })
@@ -107,8 +107,8 @@ impl Record {
         let _ = write!(to, "{},{},{flags},{},", self.inode, self.kind as u8, self.backlog);
         let _ = write!(to, "{},{},", relayed.handle, relayed.channel);
         let _ = write!(to, "{},{}", hex(&names.0), hex(&names.1));
-        for wish in &self.wishes {
-            let _ = write!(to, ",{}.{}.{}", wish.level, wish.name, hex(&wish.value));
+        for stored in &self.stored_options {
+            let _ = write!(to, ",{}.{}.{}", stored.level, stored.name, hex(&stored.value));
         }
         to.push(';');
     }
@@ -120,12 +120,12 @@ impl Record {
         let (inode, kind, flags, backlog) = (number()?, number()?, number()?, number()?);
         let (handle, channel) = (number()?, number()?);
         let (own, peer) = (bytes(words.next()?)?, bytes(words.next()?)?);
-        let mut wishes = Vec::new();
+        let mut stored_options = Vec::new();
         for word in words {
             let mut parts = word.split('.');
             let mut number = || parts.next()?.parse::<c_int>().ok();
             let (level, name) = (number()?, number()?);
-            wishes.push(Wish { level, name, value: bytes(parts.next()?)? });
+            stored_options.push(StoredOption { level, name, value: bytes(parts.next()?)? });
         }
         let kinds = [Kind::Fresh, Kind::Listener, Kind::Relayed, Kind::Inherited];
         Some(Record {
@@ -135,7 +135,7 @@ impl Record {
             nonblocking: flags & 2 != 0,
             fastened: flags & 4 != 0,
             backlog: c_int::try_from(backlog).ok()?,
-            wishes,
+            stored_options,
             relayed: (handle != 0)
                 .then_some(Relayed { handle: handle as usize, channel: c_int::try_from(channel).ok()? }),
             names: (!own.is_empty()).then_some((own, peer)),
@@ -246,8 +246,9 @@ impl Record {
         held.share();
         let mut more = held.more();
         (more.backlog, more.fastened) = (self.backlog, self.fastened);
-        (more.wishes, more.relayed, more.names) = (self.wishes.clone(), self.relayed, self.names.clone());
-        held.set_device(device::of(&self.wishes));
+        (more.stored_options, more.relayed, more.names) =
+            (self.stored_options.clone(), self.relayed, self.names.clone());
+        held.set_device(device::of(&self.stored_options));
         drop(more);
         held
     }
@@ -307,7 +308,7 @@ mod tests {
             nonblocking: true,
             fastened: true,
             backlog: -1,
-            wishes: vec![Wish { level: 6, name: 9, value: vec![1, 0, 0, 0xff] }],
+            stored_options: vec![StoredOption { level: 6, name: 9, value: vec![1, 0, 0, 0xff] }],
             relayed: None,
             names: None,
         };
@@ -318,7 +319,7 @@ mod tests {
             nonblocking: false,
             fastened: false,
             backlog: 0,
-            wishes: Vec::new(),
+            stored_options: Vec::new(),
             relayed: Some(Relayed { handle: 0x7f12_3456_7890, channel: 900 }),
             names: Some((vec![2, 0, 9], vec![2, 0, 0xab])),
         };

@@ -5,7 +5,7 @@
 //! The functions let foreign unwinding pass (`C-unwind`): a thread that is cancelled inside the C library's call
 //! leaves through them.
 
-use crate::boundary::{Failure, Outcome, Refused, door, is_inside};
+use crate::boundary::{Failure, Outcome, Refused, guard, is_inside};
 use crate::description::Kind;
 use crate::table::{self, Held, Place};
 use crate::{
@@ -100,7 +100,7 @@ macro_rules! on_descriptors {
                     return unsafe { real::$name($fd $(, $arg)*) };
                 }
                 let ours_calls = is_inside();
-                door(|| match table::look($fd) {
+                guard(|| match table::look($fd) {
                     Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
                     // SAFETY: the caller's arguments, handed on.
                     Place::Kernel | Place::Hidden => Ok(unsafe { real::$name($fd $(, $arg)*) }),

@@ -6,7 +6,7 @@
 //! no other thread reads and writes: a copy of them goes there, and only what was taken is taken away.
 
 use crate::bell;
-use crate::boundary::{Outcome, Refused, door, errno, inside, is_inside, outside, set_errno};
+use crate::boundary::{Outcome, Refused, errno, guard, inside, is_inside, outside, set_errno};
 use crate::data;
 use crate::description::Kind;
 use crate::hooks::{answered, real};
@@ -30,10 +30,10 @@ thread_local! {
 
 /// Runs `call` with a buffer of this thread's.
 fn with_buffer<R>(len: usize, call: impl FnOnce(&mut [u8]) -> R) -> R {
-    let mut octets = IN_HAND.take();
-    octets.resize(len.max(octets.len()), 0);
-    let result = call(&mut octets[..len]);
-    IN_HAND.set(octets);
+    let mut bytes = IN_HAND.take();
+    bytes.resize(len.max(bytes.len()), 0);
+    let result = call(&mut bytes[..len]);
+    IN_HAND.set(bytes);
     result
 }
 
@@ -79,7 +79,7 @@ unsafe fn sendfile_or(
         return kernels();
     }
     let ours_calls = is_inside();
-    door(|| match (connection(to, ours_calls)?, connection(from, ours_calls)?) {
+    guard(|| match (connection(to, ours_calls)?, connection(from, ours_calls)?) {
         // SAFETY: C's contract for `offset`.
         (Some(held), None) => unsafe { send_file(&held, to, from, offset, count) },
         // Of what is no file only a pipe takes anything.
@@ -173,7 +173,7 @@ pub(crate) unsafe fn splice(
         return kernels();
     }
     let ours_calls = is_inside();
-    door(|| match (connection(from, ours_calls)?, connection(to, ours_calls)?) {
+    guard(|| match (connection(from, ours_calls)?, connection(to, ours_calls)?) {
         (Some(held), None) => into_pipe(&held, to, len, &kernels),
         // With an offset there is always something wrong, and so with flags that there are not.
         (None, Some(held)) if from_offset.is_null() && to_offset.is_null() && flags & !KNOWN == 0 => {
@@ -264,10 +264,10 @@ fn out_of_pipe(held: &Held, from: c_int, to: c_int, len: size_t, flags: c_uint) 
 }
 
 /// Reads what is certainly there.
-fn take_away(from: c_int, octets: &mut [u8]) {
+fn take_away(from: c_int, bytes: &mut [u8]) {
     let mut gone = 0;
-    while gone < octets.len() {
-        let rest = &mut octets[gone..];
+    while gone < bytes.len() {
+        let rest = &mut bytes[gone..];
         // SAFETY: as much room as is there.
         match unsafe { real::read(from, rest.as_mut_ptr().cast::<c_void>(), rest.len()) } {
             got if got > 0 => gone += got as usize,
@@ -317,26 +317,26 @@ impl Tray {
     }
 
     /// Hands bytes to a pipe without waiting; how many it took.
-    fn pass(&self, octets: &mut [u8], to: c_int) -> ssize_t {
+    fn pass(&self, bytes: &mut [u8], to: c_int) -> ssize_t {
         // SAFETY: bytes that are there; numbers. The tray is empty and takes them all.
         let (put, moved) = unsafe {
-            let put = real::write(self.write, octets.as_ptr().cast::<c_void>(), octets.len());
+            let put = real::write(self.write, bytes.as_ptr().cast::<c_void>(), bytes.len());
             let wanted = put.max(0) as usize;
             let flags = libc::SPLICE_F_NONBLOCK;
             (wanted, outside(|| real::splice(self.read, null_mut(), to, null_mut(), wanted, flags)))
         };
         let errno = errno();
-        take_away(self.read, &mut octets[..put - moved.max(0) as usize]);
+        take_away(self.read, &mut bytes[..put - moved.max(0) as usize]);
         set_errno(errno);
         moved
     }
 
     /// Peeks at the content of a pipe; waits for something unless `flags` say otherwise.
-    fn look_into(&self, from: c_int, octets: &mut [u8], flags: c_uint) -> ssize_t {
+    fn look_into(&self, from: c_int, bytes: &mut [u8], flags: c_uint) -> ssize_t {
         // SAFETY: numbers; the program's handlers may run.
-        let got = outside(|| unsafe { libc::tee(from, self.write, octets.len(), flags) });
+        let got = outside(|| unsafe { libc::tee(from, self.write, bytes.len(), flags) });
         let errno = errno();
-        take_away(self.read, &mut octets[..got.max(0) as usize]);
+        take_away(self.read, &mut bytes[..got.max(0) as usize]);
         set_errno(errno);
         got
     }

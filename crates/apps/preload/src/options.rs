@@ -1,7 +1,7 @@
 //! setsockopt and getsockopt.
 
 use crate::boundary::{Outcome, Refused, errno, say};
-use crate::description::{Kind, NONE, Wish};
+use crate::description::{Kind, NONE, StoredOption};
 use crate::hooks::{answered, real};
 use crate::stack::{self, Stack};
 use crate::table::Held;
@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 /// Most bytes of an option that is kept.
 const VALUE_MAX: usize = 4_096;
 /// Most options that are kept; a program that sets one again and again replaces it.
-const WISHES_MAX: usize = 64;
+const STORED_OPTIONS_MAX: usize = 64;
 
 /// # Safety
 /// C's contract of setsockopt(2).
@@ -59,22 +59,22 @@ pub(crate) unsafe fn setsockopt(
         return answered(done);
     }
     // SAFETY: the kernel has read so much from there.
-    let wish = unsafe {
+    let stored = unsafe {
         match endless_linger(level, name, value, len) {
             Some(linger) => kernels_linger(&linger)?,
             None => std::slice::from_raw_parts(value.cast::<u8>(), len as usize).to_vec(),
         }
     };
     let mut more = held.more();
-    let wish = Wish { level, name, value: wish };
+    let stored = StoredOption { level, name, value: stored };
     if let Some(stack) = stack::opened()
         && held.below() != NONE
     {
-        set_again(stack, held.below(), std::slice::from_ref(&wish))?;
+        set_again(stack, held.below(), std::slice::from_ref(&stored))?;
     }
-    more.wishes.retain(|wish| (wish.level, wish.name) != (level, name));
-    if more.wishes.len() < WISHES_MAX {
-        more.wishes.push(wish);
+    more.stored_options.retain(|stored| (stored.level, stored.name) != (level, name));
+    if more.stored_options.len() < STORED_OPTIONS_MAX {
+        more.stored_options.push(stored);
     }
     answered(done)
 }
@@ -119,16 +119,16 @@ fn kernels_linger(linger: &libc::linger) -> Outcome<Vec<u8>> {
 }
 
 /// Sets on the stack's socket what the kernel has taken for the program's. What the stack does not know is told once.
-pub(crate) fn set_again(stack: &Stack, below: c_int, wishes: &[Wish]) -> Result<(), Errno> {
-    for wish in wishes {
+pub(crate) fn set_again(stack: &Stack, below: c_int, stored_options: &[StoredOption]) -> Result<(), Errno> {
+    for stored in stored_options {
         // The stack has one device.
-        if device::is_device(wish.level, wish.name) {
+        if device::is_device(stored.level, stored.name) {
             continue;
         }
-        match stack.hosted.setsockopt(below, wish.level, wish.name, &wish.value) {
+        match stack.hosted.setsockopt(below, stored.level, stored.name, &stored.value) {
             Ok(()) => {}
             Err(Errno::EBADF) => return Err(Errno::EBADF),
-            Err(errno) => tell_once(wish.level, wish.name, errno),
+            Err(errno) => tell_once(stored.level, stored.name, errno),
         }
     }
     Ok(())

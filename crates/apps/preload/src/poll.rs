@@ -1,6 +1,6 @@
 //! poll, ppoll, select, pselect over descriptors of ours and of the kernel's.
 
-use crate::boundary::{Outcome, Refused, door, is_inside, outside};
+use crate::boundary::{Outcome, Refused, guard, is_inside, outside};
 use crate::description::{Kind, NONE};
 use crate::epoll;
 use crate::hooks::{answered, real};
@@ -70,7 +70,7 @@ pub(crate) unsafe fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_
     match unsafe { rows_of_ours(fds, count) } {
         // SAFETY: the caller's arguments.
         None => unsafe { real::poll(fds, count, timeout) },
-        Some(rows) => door(|| wait(rows, millis(timeout), null())),
+        Some(rows) => guard(|| wait(rows, millis(timeout), null())),
     }
 }
 
@@ -87,7 +87,7 @@ pub(crate) unsafe fn ppoll(
         // SAFETY: the caller's arguments.
         None => unsafe { real::ppoll(fds, count, timeout, mask) },
         // SAFETY: C's contract.
-        Some(rows) => door(|| wait(rows, duration(unsafe { timeout.as_ref() })?, mask)),
+        Some(rows) => guard(|| wait(rows, duration(unsafe { timeout.as_ref() })?, mask)),
     }
 }
 
@@ -367,7 +367,7 @@ pub(crate) unsafe fn select(
         // SAFETY: the caller's arguments.
         return unsafe { real::select(count, read, write, except, timeout) };
     };
-    door(|| {
+    guard(|| {
         // SAFETY: C's contract.
         let given = unsafe { timeout.as_ref() };
         let whole = given.map(|time| timespec {
@@ -410,5 +410,5 @@ pub(crate) unsafe fn pselect(
         return unsafe { real::pselect(count, read, write, except, timeout, mask) };
     };
     // SAFETY: C's contract.
-    door(|| unsafe { select_rows(count, &sets, rows, duration(timeout.as_ref())?, mask) })
+    guard(|| unsafe { select_rows(count, &sets, rows, duration(timeout.as_ref())?, mask) })
 }

@@ -191,16 +191,16 @@ impl Pump {
             *over |= got.is_err_and(|e| e != Errno::EAGAIN);
             got.ok()
         };
-        self.inwards.carry(room, from, |octets| {
+        self.inwards.carry(room, from, |bytes| {
             if !child.writable {
                 return 0;
             }
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
             // SAFETY: as many bytes as are there.
-            let sent = unsafe { real::send(fd, octets.as_ptr().cast::<c_void>(), octets.len(), flags) };
+            let sent = unsafe { real::send(fd, bytes.as_ptr().cast::<c_void>(), bytes.len(), flags) };
             *left |= sent < 0 && errno() == libc::EPIPE;
             let sent = usize::try_from(sent).unwrap_or(0);
-            child.writable = sent == octets.len();
+            child.writable = sent == bytes.len();
             sent
         })
     }
@@ -222,9 +222,9 @@ impl Pump {
             child.readable = got == Some(len) || child.ends && got.is_some();
             got
         };
-        self.outwards.carry(room, from, |octets| {
+        self.outwards.carry(room, from, |bytes| {
             let flags = SendFlags { dont_wait: true, ..SendFlags::default() };
-            let sent = if below.writable { stack.hosted.send(held.below(), octets, flags) } else { Ok(0) };
+            let sent = if below.writable { stack.hosted.send(held.below(), bytes, flags) } else { Ok(0) };
             below.writable &= sent.is_ok();
             *over |= sent.is_err_and(|e| e != Errno::EAGAIN);
             sent.unwrap_or(0)

@@ -33,7 +33,7 @@ static CHANNEL: AtomicI32 = AtomicI32::new(NONE);
 /// Request of a child.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
-enum Wish {
+enum Request {
     /// The connection, to use it.
     Take = 1,
     /// It has let go of it.
@@ -47,7 +47,7 @@ enum Wish {
 }
 
 /// Bytes of a request (which, and of what), and of the names that answer it: our end and the peer's.
-const WISH: usize = 16;
+const REQUEST: usize = 16;
 const NAME: usize = 28;
 
 /// State that a fork leaves to the child.
@@ -67,7 +67,7 @@ impl Heirs {
         let held = table::all().0.into_iter().filter_map(table::ours).find(unused)?;
         let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
         // That process may be gone, and the connections with it.
-        send(channel(), &mut wish(Wish::Share, &held), parents, 0);
+        send(channel(), &mut request(Request::Share, &held), parents, 0);
         close(parents);
         Some(Heirs { parents: NONE, childs, streams: Vec::new(), taken: Vec::new() })
     }
@@ -132,11 +132,11 @@ pub(crate) fn channel() -> c_int {
     CHANNEL.load(Ordering::Acquire)
 }
 
-fn wish(wish: Wish, held: &Description) -> [u8; WISH] {
-    let mut octets = [0; WISH];
-    octets[..8].copy_from_slice(&(wish as u64).to_ne_bytes());
-    octets[8..].copy_from_slice(&(handle(held) as u64).to_ne_bytes());
-    octets
+fn request(request: Request, held: &Description) -> [u8; REQUEST] {
+    let mut bytes = [0; REQUEST];
+    bytes[..8].copy_from_slice(&(request as u64).to_ne_bytes());
+    bytes[8..].copy_from_slice(&(handle(held) as u64).to_ne_bytes());
+    bytes
 }
 
 /// Returns what the process that has an inherited connection calls it: the name of the parent's description, which a
@@ -145,17 +145,17 @@ pub(crate) fn handle(held: &Description) -> usize {
     held.more().relayed.map_or(held.name(), |relayed| relayed.handle)
 }
 
-fn ask(octets: &[u8]) -> bool {
+fn ask(bytes: &[u8]) -> bool {
     // SAFETY: as many bytes as are there.
     let sent =
-        unsafe { real::send(channel(), octets.as_ptr().cast::<c_void>(), octets.len(), libc::MSG_NOSIGNAL) };
-    sent == octets.len() as ssize_t
+        unsafe { real::send(channel(), bytes.as_ptr().cast::<c_void>(), bytes.len(), libc::MSG_NOSIGNAL) };
+    sent == bytes.len() as ssize_t
 }
 
 /// The child has closed its last number of a connection that it never used.
 pub(crate) fn release(held: &Description) {
     // The parent may be gone, and the connection with it.
-    ask(&wish(Wish::Release, held));
+    ask(&request(Request::Release, held));
 }
 
 /// The child uses the connection: from now on its numbers stand for a socket that the parent relays.
@@ -170,7 +170,7 @@ pub(crate) fn settle(held: &Held) -> Result<(), Refused> {
     }
     // A thread that outlives the stack under its connection has lost it.
     let gone = Refused(libc::ECONNRESET);
-    if !ask(&wish(Wish::Take, held)) {
+    if !ask(&request(Request::Take, held)) {
         return Err(gone);
     }
     let mut names = [0; 2 * NAME];
@@ -727,8 +727,8 @@ enum Heard {
 impl Child {
     /// Receives what the child says next.
     fn hear(&mut self) -> Heard {
-        let mut octets = Vec::new();
-        let with = match hear_child(self.channel, &mut octets) {
+        let mut bytes = Vec::new();
+        let with = match hear_child(self.channel, &mut bytes) {
             None => return Heard::Gone,
             Some(None) => return Heard::Nothing,
             Some(Some(with)) => with,
@@ -738,21 +738,21 @@ impl Child {
             return Heard::Gone;
         }
         if with != NONE
-            && let Some(question) = Question::read(&octets, with)
+            && let Some(question) = Question::read(&bytes, with)
         {
             return Heard::Question(question);
         }
-        let word = |at: usize| u64::from_ne_bytes(octets[at..at + 8].try_into().unwrap_or_default());
-        let (wish, handle) = if octets.len() == WISH { (word(0), word(8)) } else { (0, 0) };
-        if wish == Wish::Share as u64 && with != NONE {
+        let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
+        let (request, handle) = if bytes.len() == REQUEST { (word(0), word(8)) } else { (0, 0) };
+        if request == Request::Share as u64 && with != NONE {
             return Heard::Share(with);
         }
         close(with);
         let which = self.streams.iter().position(|held| held.name() as u64 == handle);
         let held = which.map(|which| self.streams.swap_remove(which));
-        match wish {
-            wish if wish == Wish::Take as u64 => Heard::Take(held),
-            wish if wish == Wish::Release as u64 => Heard::Released,
+        match request {
+            request if request == Request::Take as u64 => Heard::Take(held),
+            request if request == Request::Release as u64 => Heard::Released,
             _ => Heard::Gone,
         }
     }
@@ -768,8 +768,8 @@ fn raw_names(stack: &Stack, held: &Held) -> [u8; 2 * NAME] {
     let mut names = [0; 2 * NAME];
     let ends = [stack.hosted.local_addr(held.below()), stack.hosted.peer_addr(held.below())];
     for (at, end) in ends.into_iter().enumerate() {
-        let octets = end.map(|end| address::write(end, held.is_v6())).unwrap_or_default();
-        names[at * NAME..at * NAME + octets.len()].copy_from_slice(&octets);
+        let bytes = end.map(|end| address::write(end, held.is_v6())).unwrap_or_default();
+        names[at * NAME..at * NAME + bytes.len()].copy_from_slice(&bytes);
     }
     names
 }
@@ -780,9 +780,9 @@ pub(crate) fn names_of(stack: &Stack, held: &Held) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Sends bytes and a descriptor with them; returns true if they went.
-fn send(channel: c_int, octets: &mut [u8], fd: c_int, flags: c_int) -> bool {
+fn send(channel: c_int, bytes: &mut [u8], fd: c_int, flags: c_int) -> bool {
     let mut control = [0_u64; 4];
-    let mut part = iovec { iov_base: octets.as_mut_ptr().cast(), iov_len: octets.len() };
+    let mut part = iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     // SAFETY: zeroes are a msghdr; everything that it points to lives in this frame, with room for one descriptor.
     unsafe {
         let mut message: msghdr = MaybeUninit::zeroed().assume_init();
@@ -794,6 +794,6 @@ fn send(channel: c_int, octets: &mut [u8], fd: c_int, flags: c_int) -> bool {
         header.cmsg_type = libc::SCM_RIGHTS;
         header.cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
         libc::CMSG_DATA(header).cast::<c_int>().write_unaligned(fd);
-        real::sendmsg(channel, &raw const message, libc::MSG_NOSIGNAL | flags) == octets.len() as ssize_t
+        real::sendmsg(channel, &raw const message, libc::MSG_NOSIGNAL | flags) == bytes.len() as ssize_t
     }
 }

@@ -178,8 +178,8 @@ pub(crate) fn ends(stack: &Stack) {
             "{}\t{}\t{}\t{}\t{kernels}",
             of("passive_opens"),
             of("active_opens"),
-            of("octets_in"),
-            of("octets_out")
+            of("bytes_in"),
+            of("bytes_out")
         ),
     );
 }

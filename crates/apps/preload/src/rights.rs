@@ -2,7 +2,7 @@
 //! descriptor of the kernel's that another process could use, so handing it over is refused, and told: what would
 //! arrive there is a socket of which nothing ever comes.
 
-use crate::boundary::{Outcome, Refused, door, is_inside, say_once};
+use crate::boundary::{Outcome, Refused, guard, is_inside, say_once};
 use crate::data;
 use crate::description::Kind;
 use crate::hooks::real;
@@ -26,9 +26,9 @@ unsafe fn hands_over_ours(message: *const msghdr) -> bool {
         while let Some(header) = next.as_ref() {
             if (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
                 let data = libc::CMSG_DATA(next).cast::<c_int>();
-                let octets = header.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
+                let bytes = header.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
                 let has = |at: usize| !table::is_kernels(data.add(at).read_unaligned());
-                if (0..octets / size_of::<c_int>()).any(has) {
+                if (0..bytes / size_of::<c_int>()).any(has) {
                     return true;
                 }
             }
@@ -55,9 +55,9 @@ unsafe fn check(message: *const msghdr) -> Outcome<()> {
         let mut next = libc::CMSG_FIRSTHDR(message);
         while let Some(header) = next.as_ref() {
             let data = libc::CMSG_DATA(next).cast::<c_int>();
-            let octets = header.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
+            let bytes = header.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
             let rights = (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
-            for at in 0..if rights { octets / size_of::<c_int>() } else { 0 } {
+            for at in 0..if rights { bytes / size_of::<c_int>() } else { 0 } {
                 match table::look(data.add(at).read_unaligned()) {
                     Place::Kernel => {}
                     Place::Hidden => hidden = true,
@@ -92,7 +92,7 @@ pub(crate) unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) ->
         return kernels();
     }
     let ours_calls = is_inside();
-    door(|| match table::look(fd) {
+    guard(|| match table::look(fd) {
         Place::Kernel | Place::Hidden if ours_calls => Ok(kernels()),
         Place::Hidden => Err(Refused(libc::EBADF)),
         Place::Kernel => {
@@ -123,7 +123,7 @@ pub(crate) unsafe fn sendmmsg(fd: c_int, list: *mut mmsghdr, count: c_uint, flag
         return kernels();
     }
     let ours_calls = is_inside();
-    door(|| match table::look(fd) {
+    guard(|| match table::look(fd) {
         Place::Kernel | Place::Hidden if ours_calls => Ok(kernels()),
         Place::Hidden => Err(Refused(libc::EBADF)),
         Place::Kernel => {

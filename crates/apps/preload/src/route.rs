@@ -22,8 +22,8 @@ pub(crate) unsafe fn named(addr: *const sockaddr, len: socklen_t) -> Option<Sock
         return None;
     }
     // SAFETY: not NULL, and the caller vouches for the rest; no socket address is longer.
-    let octets = unsafe { std::slice::from_raw_parts(addr.cast::<u8>(), (len as usize).min(128)) };
-    match address::read(octets) {
+    let bytes = unsafe { std::slice::from_raw_parts(addr.cast::<u8>(), (len as usize).min(128)) };
+    match address::read(bytes) {
         Ok(Named::At(end)) => Some(end.into()),
         _ => None,
     }

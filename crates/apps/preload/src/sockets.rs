@@ -1,6 +1,6 @@
 //! socket, bind, listen, accept, connect, shutdown: where it is decided whose a socket becomes.
 
-use crate::boundary::{Failure, Outcome, Refused, door, errno, is_inside, say, set_errno};
+use crate::boundary::{Failure, Outcome, Refused, errno, guard, is_inside, say, set_errno};
 use crate::description::{Description, Kind, More, NONE, note_number};
 use crate::descriptors::KEPT;
 use crate::hooks::{answered, real};
@@ -46,7 +46,7 @@ pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     if tcp && !ours && report::is_required() {
         // SAFETY: a descriptor that the program has not seen.
         unsafe { real::close(fd) };
-        return door(|| {
+        return guard(|| {
             may_be_kernels(Traffic::Any, "the stack has no settings, or no place for its number")
                 .map(|()| NONE)
         });
@@ -215,7 +215,7 @@ pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
     if table::is_kernels(fd) && (ours_calls || !report::is_required()) {
         return kernels();
     }
-    door(|| match table::look(fd) {
+    guard(|| match table::look(fd) {
         Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
         Place::Hidden => answered(kernels()),
         Place::Kernel => {
@@ -318,7 +318,7 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
     let name = programs_name(fd, &more).ok_or(Refused(libc::EINVAL))?;
     let below = stack.hosted.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
     let begun = (|| {
-        options::set_again(stack, below, &more.wishes)?;
+        options::set_again(stack, below, &more.stored_options)?;
         if stack::settings().is_some_and(|settings| settings.share != 0) {
             // Others of this launch listen there too: a child where its parent does, a worker beside the others.
             stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32.to_ne_bytes())?;
@@ -427,7 +427,7 @@ pub(crate) unsafe fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t
         return unsafe { real::accept4(fd, addr, len, flags) };
     }
     let ours_calls = is_inside();
-    door(|| match table::look(fd) {
+    guard(|| match table::look(fd) {
         // SAFETY: the caller's arguments.
         Place::Hidden if ours_calls => Ok(threads::hidden(unsafe { real::accept4(fd, addr, len, flags) })),
         Place::Hidden => Err(Refused(libc::EBADF)),
@@ -464,16 +464,16 @@ unsafe fn accept_on(
             }
             return answered(other);
         }
-        let patience = patience(stack, below);
+        let timeout = timeout(stack, below);
         let mut rows = Vec::new();
         loop {
             let wait = stack.hosted.wait_beside(
                 Some(below),
-                patience,
+                timeout,
                 &mut |fds, left| {
                     rows.truncate(0);
                     rows.push(input(fd));
-                    beside(&mut rows, 1, fds, left, null(), patience.is_none())
+                    beside(&mut rows, 1, fds, left, null(), timeout.is_none())
                 },
                 &mut |engine| engine.accept(below),
             );
@@ -548,19 +548,19 @@ unsafe fn finish_accept(
         return Err(Refused(libc::EMFILE));
     }
     if !addr.is_null() {
-        let octets = address::write(peer, held.is_v6());
+        let bytes = address::write(peer, held.is_v6());
         // SAFETY: the caller vouches for so much room.
         unsafe {
-            let room = (len.read_unaligned() as usize).min(octets.len());
-            std::ptr::copy_nonoverlapping(octets.as_ptr(), addr.cast::<u8>(), room);
-            len.write_unaligned(octets.len() as socklen_t);
+            let room = (len.read_unaligned() as usize).min(bytes.len());
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), addr.cast::<u8>(), room);
+            len.write_unaligned(bytes.len() as socklen_t);
         }
     }
     answered(fd)
 }
 
 /// SO_RCVTIMEO.
-fn patience(stack: &Stack, below: c_int) -> Option<Duration> {
+fn timeout(stack: &Stack, below: c_int) -> Option<Duration> {
     let mut time = [0; 16];
     stack.hosted.getsockopt(below, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &mut time).ok()?;
     let half = |at: usize| u64::from_ne_bytes(time[at..at + 8].try_into().unwrap_or_default());
@@ -577,7 +577,7 @@ pub(crate) unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -
     if table::is_kernels(fd) && (ours_calls || !report::is_required()) {
         return kernels();
     }
-    door(|| match table::look(fd) {
+    guard(|| match table::look(fd) {
         Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
         Place::Hidden => answered(kernels()),
         Place::Kernel => {
@@ -748,7 +748,7 @@ fn begin(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
     let below = stack.hosted.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
     let begun = (|| {
         let more = held.more();
-        options::set_again(stack, below, &more.wishes)?;
+        options::set_again(stack, below, &more.stored_options)?;
         if more.fastened
             && let Some(name) = programs_name(fd, &more)
         {
@@ -774,7 +774,7 @@ fn becomes_stream(held: &Held, fd: c_int, below: c_int) -> Outcome<()> {
     held.set_flags(flags & KEPT);
     held.set_below(below);
     held.set_kind(Kind::Stream);
-    held.more().wishes.clear();
+    held.more().stored_options.clear();
     epoll::becomes_stream(held)
 }
 

@@ -7,7 +7,7 @@ import socket as _kernel
 import ssl as _ssl
 from typing import TYPE_CHECKING, Any, Awaitable, Callable, Sequence
 
-from ._door import Door
+from ._bridge import Bridge
 from ._server import Factory, Server
 from ._socket import Socket
 from ._transport import Transport
@@ -30,33 +30,33 @@ def _tls(loop: asyncio.AbstractEventLoop, context: "_ssl.SSLContext | bool", pro
     return made
 
 
-async def _create_connection(door: Door, factory: Factory, host: "str | None", port: "int | str | None", *,
+async def _create_connection(bridge: Bridge, factory: Factory, host: "str | None", port: "int | str | None", *,
                              ssl: "_ssl.SSLContext | bool | None" = None, family: int = 0,
                              local_addr: "tuple[str, int] | None" = None, server_hostname: "str | None" = None,
                              ssl_handshake_timeout: "float | None" = None,
                              ssl_shutdown_timeout: "float | None" = None,
                              sock: "Socket | None" = None) -> "tuple[asyncio.Transport, asyncio.BaseProtocol]":
-    loop = door.loop
-    door.enter()
+    loop = bridge.loop
+    bridge.enter()
     try:
         if sock is None:
-            sock = await _connected(door, host, port, family, local_addr)
+            sock = await _connected(bridge, host, port, family, local_addr)
         sock.setblocking(False)
         protocol = factory()
         waiter = loop.create_future()
         try:
             if not ssl:
-                transport: Any = Transport(door, sock, protocol, None, waiter)
+                transport: Any = Transport(bridge, sock, protocol, None, waiter)
             else:
                 name = host if server_hostname is None else server_hostname
                 secure = _tls(loop, ssl, protocol, waiter, False, name, ssl_handshake_timeout, ssl_shutdown_timeout)
-                Transport(door, sock, secure)
+                Transport(bridge, sock, secure)
                 transport = secure._app_transport
         except BaseException:
             sock.close()
             raise
     finally:
-        door.leave()
+        bridge.leave()
     try:
         await waiter
     except BaseException:
@@ -65,13 +65,13 @@ async def _create_connection(door: Door, factory: Factory, host: "str | None", p
     return transport, protocol
 
 
-async def _connected(door: Door, host: "str | None", port: "int | str | None", family: int,
+async def _connected(bridge: Bridge, host: "str | None", port: "int | str | None", family: int,
                      local_addr: "tuple[str, int] | None") -> Socket:
-    found = await door.loop.getaddrinfo(host, port, family=family, type=_kernel.SOCK_STREAM)
+    found = await bridge.loop.getaddrinfo(host, port, family=family, type=_kernel.SOCK_STREAM)
     errors: "list[OSError]" = []
     for each, kind, proto, _, there in found:
         try:
-            sock = door.stack.socket(each, kind, proto)
+            sock = bridge.stack.socket(each, kind, proto)
         except OSError as error:
             errors.append(error)
             continue
@@ -79,7 +79,7 @@ async def _connected(door: Door, host: "str | None", port: "int | str | None", f
             sock.setblocking(False)
             if local_addr is not None:
                 sock.bind(local_addr)
-            await door.connect(sock, there)
+            await bridge.connect(sock, there)
             return sock
         except OSError as error:
             sock.close()
@@ -92,12 +92,12 @@ async def _connected(door: Door, host: "str | None", port: "int | str | None", f
     raise errors[-1]
 
 
-async def _create_server(door: Door, factory: Factory, host: "str | Sequence[str] | None",
+async def _create_server(bridge: Bridge, factory: Factory, host: "str | Sequence[str] | None",
                          port: "int | str | None", *, family: int = 0, backlog: int = 100,
                          ssl: "_ssl.SSLContext | None" = None, reuse_port: bool = False,
                          ssl_handshake_timeout: "float | None" = None, ssl_shutdown_timeout: "float | None" = None,
                          start_serving: bool = True) -> Server:
-    loop = door.loop
+    loop = bridge.loop
     hosts: "Sequence[str | None]" = [host or None] if host is None or isinstance(host, str) else host
     found: "dict[tuple[Any, ...], None]" = {}
     for each in hosts:
@@ -106,7 +106,7 @@ async def _create_server(door: Door, factory: Factory, host: "str | Sequence[str
     socks: "list[Socket]" = []
     try:
         for kind, address in found:
-            sock = door.stack.socket(kind)
+            sock = bridge.stack.socket(kind)
             socks.append(sock)
             sock.setblocking(False)
             sock.setsockopt(_kernel.SOL_SOCKET, _kernel.SO_REUSEADDR, 1)
@@ -125,7 +125,7 @@ async def _create_server(door: Door, factory: Factory, host: "str | Sequence[str
             return protocol
         return _tls(loop, ssl, protocol, None, True, None, ssl_handshake_timeout, ssl_shutdown_timeout)
 
-    server = Server(door, socks, factory, backlog, secure)
+    server = Server(bridge, socks, factory, backlog, secure)
     if start_serving:
         await server.start_serving()
     return server
@@ -137,22 +137,22 @@ class Async:
 
     def __init__(self, stack: "Stack") -> None:
         self._stack = stack
-        self._doors: "dict[asyncio.AbstractEventLoop, Door]" = {}
+        self._bridges: "dict[asyncio.AbstractEventLoop, Bridge]" = {}
 
-    def _door(self) -> Door:
+    def _bridge(self) -> Bridge:
         loop = asyncio.get_running_loop()
-        for gone in [other for other in self._doors if other.is_closed()]:
-            del self._doors[gone]
-        if loop not in self._doors:
-            self._doors[loop] = Door(self._stack, loop)
-        return self._doors[loop]
+        for gone in [other for other in self._bridges if other.is_closed()]:
+            del self._bridges[gone]
+        if loop not in self._bridges:
+            self._bridges[loop] = Bridge(self._stack, loop)
+        return self._bridges[loop]
 
     def closed(self) -> None:
         """The stack is closed: its loops hear of it."""
         error = OSError(errno.EBADF, "the stack is closed")
-        for loop, door in list(self._doors.items()):
+        for loop, bridge in list(self._bridges.items()):
             if not loop.is_closed():
-                loop.call_soon_threadsafe(door.gone, error)
+                loop.call_soon_threadsafe(bridge.gone, error)
 
     async def create_connection(self, protocol_factory: Factory, host: "str | None" = None,
                                 port: "int | str | None" = None,
@@ -160,13 +160,13 @@ class Async:
         """Connect, and give the connection a protocol: `loop.create_connection` with its options `ssl`, `family`,
         `local_addr`, `server_hostname`, `ssl_handshake_timeout`, `ssl_shutdown_timeout` and `sock`, which is a
         connected socket of the stack."""
-        return await _create_connection(self._door(), protocol_factory, host, port, **options)
+        return await _create_connection(self._bridge(), protocol_factory, host, port, **options)
 
     async def create_server(self, protocol_factory: Factory, host: "str | Sequence[str] | None" = None,
                             port: "int | str | None" = None, **options: Any) -> Server:
         """Listen, and give each connection a protocol: `loop.create_server` with its options `family`, `backlog`,
         `ssl`, `reuse_port`, `ssl_handshake_timeout`, `ssl_shutdown_timeout` and `start_serving`."""
-        return await _create_server(self._door(), protocol_factory, host, port, **options)
+        return await _create_server(self._bridge(), protocol_factory, host, port, **options)
 
     async def open_connection(self, host: "str | None" = None, port: "int | str | None" = None, *,
                               limit: int = _LIMIT,

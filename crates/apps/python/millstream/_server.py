@@ -3,7 +3,7 @@
 import asyncio
 from typing import Callable
 
-from ._door import IN, Door
+from ._bridge import IN, Bridge
 from ._socket import Socket
 from ._transport import Transport
 
@@ -14,19 +14,19 @@ Factory = Callable[[], asyncio.BaseProtocol]
 class Server(asyncio.AbstractServer):
     """Listening sockets of a stack in an event loop, with the methods of `asyncio.Server`."""
 
-    def __init__(self, door: Door, socks: "list[Socket]", factory: Factory, backlog: int,
+    def __init__(self, bridge: Bridge, socks: "list[Socket]", factory: Factory, backlog: int,
                  secure: "Callable[[asyncio.BaseProtocol], asyncio.BaseProtocol]") -> None:
-        self._door, self._factory, self._backlog, self._secure = door, factory, backlog, secure
+        self._bridge, self._factory, self._backlog, self._secure = bridge, factory, backlog, secure
         self._listeners: "list[Socket] | None" = socks
         self._transports: "set[Transport]" = set()
         self._waiters: "list[asyncio.Future[None]]" = []
         self._serving = False
         self._forever: "asyncio.Future[None] | None" = None
-        door.enter()
+        bridge.enter()
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """Its event loop."""
-        return self._door.loop
+        return self._bridge.loop
 
     @property
     def sockets(self) -> "tuple[Socket, ...]":
@@ -45,7 +45,7 @@ class Server(asyncio.AbstractServer):
         self._serving = True
         for sock in self._listeners:
             sock.listen(self._backlog)
-            self._door.watch(sock, IN, lambda _, sock=sock: self._accept(sock))  # type: ignore[misc]
+            self._bridge.watch(sock, IN, lambda _, sock=sock: self._accept(sock))  # type: ignore[misc]
 
     async def start_serving(self) -> None:
         """Accept connections, if it does not yet."""
@@ -57,7 +57,7 @@ class Server(asyncio.AbstractServer):
         if self._forever is not None:
             raise RuntimeError(f"server {self!r} is already being awaited on serve_forever()")
         self._start()
-        self._forever = self._door.loop.create_future()
+        self._forever = self._bridge.loop.create_future()
         try:
             await self._forever
         except asyncio.CancelledError:
@@ -74,12 +74,12 @@ class Server(asyncio.AbstractServer):
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
-                self._door.loop.call_exception_handler(
+                self._bridge.loop.call_exception_handler(
                     {"message": "a server cannot accept connections", "exception": error, "socket": sock})
                 return
             try:
                 accepted.setblocking(False)
-                Transport(self._door, accepted, self._secure(self._factory()), self)
+                Transport(self._bridge, accepted, self._secure(self._factory()), self)
             except OSError:
                 # It has ended before it was served.
                 accepted.close()
@@ -105,12 +105,12 @@ class Server(asyncio.AbstractServer):
         listeners, self._listeners = self._listeners, None
         self._serving = False
         for sock in listeners:
-            self._door.watch(sock, 0, lambda _: None)
+            self._bridge.watch(sock, 0, lambda _: None)
             sock.close()
         if self._forever is not None and not self._forever.done():
             self._forever.cancel()
         self._wake()
-        self._door.leave()
+        self._bridge.leave()
 
     def close_clients(self) -> None:
         """Close its connections, too."""
@@ -126,6 +126,6 @@ class Server(asyncio.AbstractServer):
         """Until it is closed and its connections have ended."""
         if self._listeners is None and not self._transports:
             return
-        waiter = self._door.loop.create_future()
+        waiter = self._bridge.loop.create_future()
         self._waiters.append(waiter)
         await waiter

@@ -8,7 +8,7 @@ import socket as _kernel
 import warnings
 from typing import TYPE_CHECKING, Any, Iterable
 
-from ._door import BAD, IN, OUT, Door
+from ._bridge import BAD, IN, OUT, Bridge
 from ._socket import Socket
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ class Transport(asyncio.transports._FlowControlMixin, asyncio.Transport):
     #: The mixin's.
     _loop: asyncio.AbstractEventLoop
 
-    def __init__(self, door: Door, sock: Socket, protocol: asyncio.BaseProtocol, server: "Server | None" = None,
+    def __init__(self, bridge: Bridge, sock: Socket, protocol: asyncio.BaseProtocol, server: "Server | None" = None,
                  waiter: "asyncio.Future[None] | None" = None) -> None:
         extra = {"socket": sock, "sockname": sock.getsockname(), "peername": sock.getpeername()}
-        super().__init__(extra, door.loop)
-        self._door, self._sock, self._server = door, sock, server
+        super().__init__(extra, bridge.loop)
+        self._bridge, self._sock, self._server = bridge, sock, server
         self._buffer: "collections.deque[memoryview]" = collections.deque()
         self._size = 0
         self._paused = False
@@ -40,7 +40,7 @@ class Transport(asyncio.transports._FlowControlMixin, asyncio.Transport):
         self._lost = False
         self._eof = False
         self._peer_done = False
-        door.enter()
+        bridge.enter()
         if server is not None:
             server._attach(self)
         self.set_protocol(protocol)
@@ -99,7 +99,7 @@ class Transport(asyncio.transports._FlowControlMixin, asyncio.Transport):
         if self._lost:
             return
         reading = self.is_reading() and not self._peer_done
-        self._door.watch(self._sock, (IN if reading else 0) | (OUT if self._buffer else 0), self._ready)
+        self._bridge.watch(self._sock, (IN if reading else 0) | (OUT if self._buffer else 0), self._ready)
 
     def _ready(self, events: int) -> None:
         try:
@@ -238,7 +238,7 @@ class Transport(asyncio.transports._FlowControlMixin, asyncio.Transport):
         if self._lost:
             return
         self._lost = True
-        self._door.watch(self._sock, 0, self._ready)
+        self._bridge.watch(self._sock, 0, self._ready)
         self._loop.call_soon(self._tell_lost, error)
 
     def _tell_lost(self, error: "BaseException | None") -> None:
@@ -246,6 +246,6 @@ class Transport(asyncio.transports._FlowControlMixin, asyncio.Transport):
             self._protocol.connection_lost(error)
         finally:
             self._sock.close()
-            self._door.leave()
+            self._bridge.leave()
             if self._server is not None:
                 self._server._detach(self)

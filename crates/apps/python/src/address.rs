@@ -59,9 +59,9 @@ pub(crate) fn tuple<'py>(
     family: Family,
     endpoint: Endpoint,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    match (family, endpoint.addr.v4_octets()) {
-        (Family::V4, Some(octets)) => (Ipv4Addr::from(octets).to_string(), endpoint.port).into_pyobject(py),
+    match (family, endpoint.addr.v4_bytes()) {
+        (Family::V4, Some(bytes)) => (Ipv4Addr::from(bytes).to_string(), endpoint.port).into_pyobject(py),
         // IPv4 in its mapped form.
-        _ => (Ipv6Addr::from(endpoint.addr.octets()).to_string(), endpoint.port, 0, 0).into_pyobject(py),
+        _ => (Ipv6Addr::from(endpoint.addr.bytes()).to_string(), endpoint.port, 0, 0).into_pyobject(py),
     }
 }

@@ -1,7 +1,7 @@
 //! epoll, with the calls of Python's `select.epoll`.
 
 use crate::failure::os_error;
-use crate::live::{Live, Patience, Way};
+use crate::live::{Live, TimeLeft, Way};
 use crate::socket::BASE;
 use crate::stack::Stack;
 use base::Duration;
@@ -147,10 +147,10 @@ impl Epoll {
                 return Ok(numbers(&events[..found]));
             }
         }
-        let mut patience = Patience::new(limit);
+        let mut time_left = TimeLeft::new(limit);
         loop {
             let found = py.detach(|| {
-                let slice = if patience.is_none() { None } else { patience.slice(live.hosted.time()) };
+                let slice = if time_left.is_none() { None } else { time_left.slice(live.hosted.time()) };
                 let found = live.hosted.epoll_wait(fd, &mut events, Some(slice.unwrap_or_default()));
                 (found, slice.is_some())
             });

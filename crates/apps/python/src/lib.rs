@@ -7,11 +7,11 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod bytes;
 mod epoll;
 mod failure;
 mod host;
 mod live;
-mod octets;
 mod socket;
 mod stack;
 

@@ -5,9 +5,9 @@ use crate::host::Threads;
 use base::{Duration, Instant};
 use pyo3::prelude::*;
 use sock::control::{self, Control};
-use sock::door::Mode;
 use sock::hosted::Hosted;
 use sock::metrics::Serving;
+use sock::syscalls::Mode;
 use sock::tree::Tree;
 use sock::{Engine, Errno, Fd, OpenError, PollFd, Ready, Settings, Sockets};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -183,15 +183,15 @@ impl Drop for Way {
 
 /// How long a call waits.
 #[derive(Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct TimeLeft {
     limit: Option<Duration>,
     deadline: Option<Instant>,
 }
 
-impl Patience {
+impl TimeLeft {
     /// `None` for ever; zero not at all.
-    pub(crate) fn new(limit: Option<Duration>) -> Patience {
-        Patience { limit, deadline: None }
+    pub(crate) fn new(limit: Option<Duration>) -> TimeLeft {
+        TimeLeft { limit, deadline: None }
     }
 
     /// Not at all?
@@ -221,18 +221,18 @@ pub(crate) fn repeat<R: Send>(
     py: Python<'_>,
     hosted: &Hosted,
     (fd, interest): (Fd, Ready),
-    patience: &mut Patience,
+    time_left: &mut TimeLeft,
     mut attempt: impl FnMut(&Hosted) -> Result<R, Errno> + Send,
 ) -> PyResult<R> {
     loop {
         let step = py.detach(|| {
             loop {
                 match attempt(hosted) {
-                    Err(Errno::EAGAIN) if !patience.is_none() => {}
+                    Err(Errno::EAGAIN) if !time_left.is_none() => {}
                     Err(Errno::EINTR) => return Step::Again,
                     done => return Step::Done(done),
                 }
-                let Some(slice) = patience.slice(hosted.time()) else { return Step::TimedOut };
+                let Some(slice) = time_left.slice(hosted.time()) else { return Step::TimedOut };
                 match until_ready(hosted, fd, interest, slice) {
                     Ok(()) => {}
                     Err(Errno::EAGAIN | Errno::EINTR) => return Step::Again,

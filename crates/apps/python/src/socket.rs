@@ -1,9 +1,9 @@
 //! The socket: what Python's own does, on a stack of ours.
 
 use crate::address;
+use crate::bytes::{self, Receive};
 use crate::failure::os_error;
-use crate::live::{AT_ONCE, Live, Patience, Way, repeat};
-use crate::octets::{self, Receive};
+use crate::live::{AT_ONCE, Live, TimeLeft, Way, repeat};
 use crate::stack::Stack;
 use base::Duration;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
@@ -67,8 +67,8 @@ impl Socket {
     ) -> PyResult<R> {
         let (live, fd) = self.open()?;
         let limit = if dont_wait { Some(Duration::ZERO) } else { self.limit() };
-        let mut patience = Patience::new(limit);
-        repeat(py, &live.hosted, (fd, interest), &mut patience, |hosted| call(hosted, fd))
+        let mut time_left = TimeLeft::new(limit);
+        repeat(py, &live.hosted, (fd, interest), &mut time_left, |hosted| call(hosted, fd))
     }
 
     fn receive(&self, py: Python<'_>, room: &mut [u8], how: Receive) -> PyResult<usize> {
@@ -92,11 +92,11 @@ impl Socket {
         py: Python<'_>,
         data: &[u8],
         flags: SendFlags,
-        (patience, all): (&mut Patience, bool),
+        (time_left, all): (&mut TimeLeft, bool),
     ) -> PyResult<usize> {
         let (live, fd) = self.open()?;
         let mut sent = 0;
-        repeat(py, &live.hosted, (fd, Ready::OUT), patience, |hosted| {
+        repeat(py, &live.hosted, (fd, Ready::OUT), time_left, |hosted| {
             loop {
                 sent += hosted.send(fd, &data[sent..], flags)?;
                 if !all || sent == data.len() {
@@ -106,8 +106,8 @@ impl Socket {
         })
     }
 
-    fn patience(&self, flags: SendFlags) -> Patience {
-        Patience::new(if flags.dont_wait { Some(Duration::ZERO) } else { self.limit() })
+    fn time_left(&self, flags: SendFlags) -> TimeLeft {
+        TimeLeft::new(if flags.dont_wait { Some(Duration::ZERO) } else { self.limit() })
     }
 
     fn remote(&self, py: Python<'_>, to: &Bound<'_, PyAny>) -> PyResult<base::Endpoint> {
@@ -189,11 +189,11 @@ impl Socket {
     #[pyo3(signature = (bufsize, flags = 0))]
     fn recv<'py>(&self, py: Python<'py>, bufsize: isize, flags: i32) -> PyResult<Bound<'py, PyBytes>> {
         let how = Receive::of(flags)?;
-        let len = octets::room_for(bufsize, how)?;
+        let len = bytes::room_for(bufsize, how)?;
         if len == 0 {
             return Ok(PyBytes::new(py, &[]));
         }
-        octets::with_room(len, |room| {
+        bytes::with_room(len, |room| {
             let got = self.receive(py, room, how)?;
             Ok(PyBytes::new(py, &room[..got]))
         })
@@ -209,14 +209,14 @@ impl Socket {
         flags: i32,
     ) -> PyResult<usize> {
         let how = Receive::of(flags)?;
-        let view = octets::view(buffer)?;
+        let view = bytes::view(buffer)?;
         if view.getattr("readonly")?.extract()? {
             return Err(PyTypeError::new_err("a read-write bytes-like object is needed"));
         }
         let room = view.len()?;
         let len = match nbytes {
-            0 => octets::room_for(room.cast_signed(), how)?,
-            _ => octets::room_for(nbytes, how)?,
+            0 => bytes::room_for(room.cast_signed(), how)?,
+            _ => bytes::room_for(nbytes, how)?,
         };
         if len > room {
             return Err(PyValueError::new_err("buffer too small for requested bytes"));
@@ -224,9 +224,9 @@ impl Socket {
         if len == 0 {
             return Ok(0);
         }
-        octets::with_room(len, |room| {
+        bytes::with_room(len, |room| {
             let got = self.receive(py, room, how)?;
-            octets::put(&view, &room[..got])?;
+            bytes::put(&view, &room[..got])?;
             Ok(got)
         })
     }
@@ -234,13 +234,13 @@ impl Socket {
     /// send(data[, flags]) -> how many bytes were taken.
     #[pyo3(signature = (data, flags = 0))]
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, flags: i32) -> PyResult<usize> {
-        let flags = octets::send_flags(flags)?;
-        let mut patience = self.patience(flags);
+        let flags = bytes::send_flags(flags)?;
+        let mut time_left = self.time_left(flags);
         match data.cast::<PyBytes>() {
-            Ok(bytes) => self.send_from(py, bytes.as_bytes(), flags, (&mut patience, false)),
+            Ok(bytes) => self.send_from(py, bytes.as_bytes(), flags, (&mut time_left, false)),
             Err(_) => {
-                let bytes = octets::bytes(&octets::view(data)?, 0)?;
-                self.send_from(py, bytes.as_bytes(), flags, (&mut patience, false))
+                let bytes = bytes::bytes(&bytes::view(data)?, 0)?;
+                self.send_from(py, bytes.as_bytes(), flags, (&mut time_left, false))
             }
         }
     }
@@ -248,16 +248,16 @@ impl Socket {
     /// sendall(data[, flags]): the time-out is for all of it.
     #[pyo3(signature = (data, flags = 0))]
     fn sendall(&self, py: Python<'_>, data: &Bound<'_, PyAny>, flags: i32) -> PyResult<()> {
-        let flags = octets::send_flags(flags)?;
-        let mut patience = self.patience(flags);
+        let flags = bytes::send_flags(flags)?;
+        let mut time_left = self.time_left(flags);
         if let Ok(bytes) = data.cast::<PyBytes>() {
-            return self.send_from(py, bytes.as_bytes(), flags, (&mut patience, true)).map(drop);
+            return self.send_from(py, bytes.as_bytes(), flags, (&mut time_left, true)).map(drop);
         }
-        let view = octets::view(data)?;
+        let view = bytes::view(data)?;
         let len = view.len()?;
         for from in (0..len).step_by(AT_ONCE) {
-            let bytes = octets::bytes(&view, from)?;
-            self.send_from(py, bytes.as_bytes(), flags, (&mut patience, true))?;
+            let bytes = bytes::bytes(&view, from)?;
+            self.send_from(py, bytes.as_bytes(), flags, (&mut time_left, true))?;
         }
         Ok(())
     }
@@ -290,9 +290,9 @@ impl Socket {
         if let Ok(number) = value.extract::<i32>() {
             return self.tell(py, |hosted, fd| hosted.setsockopt(fd, level, optname, &number.to_ne_bytes()));
         }
-        let octets = octets::bytes(&octets::view(value)?, 0)?;
-        let octets = octets.as_bytes();
-        self.tell(py, |hosted, fd| hosted.setsockopt(fd, level, optname, octets))
+        let bytes = bytes::bytes(&bytes::view(value)?, 0)?;
+        let bytes = bytes.as_bytes();
+        self.tell(py, |hosted, fd| hosted.setsockopt(fd, level, optname, bytes))
     }
 
     /// getsockopt(level, optname[, buflen]): an int, or bytes if `buflen` says how many.
@@ -312,9 +312,9 @@ impl Socket {
             self.tell(py, |hosted, fd| hosted.getsockopt(fd, level, optname, &mut number))?;
             return Ok(i32::from_ne_bytes(number).into_pyobject(py)?.into_any());
         }
-        let mut octets = vec![0; buflen];
-        let len = self.tell(py, |hosted, fd| hosted.getsockopt(fd, level, optname, &mut octets))?;
-        Ok(PyBytes::new(py, &octets[..len]).into_any())
+        let mut bytes = vec![0; buflen];
+        let len = self.tell(py, |hosted, fd| hosted.getsockopt(fd, level, optname, &mut bytes))?;
+        Ok(PyBytes::new(py, &bytes[..len]).into_any())
     }
 
     /// settimeout(seconds): None waits for ever, 0 not at all.

@@ -26,7 +26,7 @@ OURS6, KERNELS6 = "fd77::1", "fd77::2"
 OWN_NETWORK = "MILLSTREAM_TEST_NETWORK" in os.environ
 
 
-def octets(count: int, seed: int = 1) -> bytes:
+def payload(count: int, seed: int = 1) -> bytes:
     """So many bytes that do not repeat soon."""
     out, word = bytearray(), seed
     while len(out) < count:

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from bed import ONE, ONE6, TWO, beside, echo_once, exchange, octets, pair
+from bed import ONE, ONE6, TWO, beside, echo_once, exchange, payload, pair
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -58,19 +58,19 @@ class Loops(unittest.IsolatedAsyncioTestCase):
 
 
 class Streams(Loops):
-    async def test_octets_both_ways(self) -> None:
+    async def test_payload_both_ways(self) -> None:
         for host in (ONE, ONE6):
             async with await self.one.start_server(echo, host, 7) as server:
                 self.assertEqual(server.sockets[0].getsockname()[:2], (host, 7))
                 for count in (0, 1, 100_000, 3_000_000):
-                    data = octets(count)
+                    data = payload(count)
                     back = await through(*await self.two.open_connection(host, 7), data)
                     self.assertTrue(back == data, f"{host} {count}")
 
     async def test_many_at_once_beside_the_kernels(self) -> None:
         ours = await self.one.start_server(echo, ONE, 7, backlog=64)
         kernels = await asyncio.start_server(echo, "127.0.0.1", 0)
-        data = [octets(30_000, seed) for seed in range(40)]
+        data = [payload(30_000, seed) for seed in range(40)]
 
         async def one(part: bytes, kernel: bool) -> bool:
             if kernel:
@@ -188,7 +188,7 @@ class Protocols(Loops):
         there.keep_open = True
         there.transport.pause_reading()
         self.assertFalse(there.transport.is_reading())
-        data = octets(1_000_000) * 20
+        data = payload(1_000_000) * 20
         here.transport.write(data)
         self.assertEqual(here.told, ["made", "pause"])
         self.assertGreater(here.transport.get_write_buffer_size(), 65_536)
@@ -212,7 +212,7 @@ class Protocols(Loops):
 
     async def test_what_is_written_before_the_end_arrives(self) -> None:
         here, there = await self.joined()
-        data = octets(1_000_000) * 5
+        data = payload(1_000_000) * 5
         here.transport.write(bytearray(data))
         here.transport.close()
         here.transport.close()
@@ -250,7 +250,7 @@ class Protocols(Loops):
 
         buffered = Buffered()
         there.transport.set_protocol(buffered)
-        data = octets(200_000)
+        data = payload(200_000)
         here.transport.write(data)
         here.transport.close()
         await self.until(lambda: buffered.done)
@@ -290,7 +290,7 @@ class Tls(Loops):
             await writer.drain()
             writer.close()
 
-        data = octets(500_000)
+        data = payload(500_000)
         async with await self.one.start_server(answer, ONE, 443, ssl=server_side):
             reader, writer = await self.two.open_connection(ONE, 443, ssl=client_side, server_hostname="test.invalid")
             writer.write(data)
@@ -342,7 +342,7 @@ class Guests(Loops):
         server = self.one.create_server((ONE, 0))
         served = beside(echo_once, server)
         async with await self.one.start_server(echo, ONE, 7):
-            data = octets(500_000)
+            data = payload(500_000)
 
             def client() -> bytes:
                 with self.two.create_connection(server.getsockname(), timeout=20) as sock:

@@ -12,13 +12,13 @@ import aiohttp
 import h11
 from aiohttp import web
 
-from bed import KERNELS, KERNELS6, OURS, OURS6, example, octets, tap
+from bed import KERNELS, KERNELS6, OURS, OURS6, example, payload, tap
 
-BODY = octets(2_000_000)
+BODY = payload(2_000_000)
 
 
 async def body(request: web.Request) -> web.Response:
-    return web.Response(body=BODY[:int(request.query.get("octets", len(BODY)))])
+    return web.Response(body=BODY[:int(request.query.get("payload", len(BODY)))])
 
 
 async def mirror(request: web.Request) -> web.StreamResponse:
@@ -85,7 +85,7 @@ class Http(unittest.IsolatedAsyncioTestCase):
             self.assertTrue(await get("/") == BODY)
             self.assertTrue(await get("/", f"[{OURS6}]") == BODY)
             self.assertTrue(await get("/files/file") == BODY)
-            many = await asyncio.gather(*(get(f"/?octets={count}") for count in range(0, 100_000, 2_500)))
+            many = await asyncio.gather(*(get(f"/?payload={count}") for count in range(0, 100_000, 2_500)))
             self.assertTrue(all(got == BODY[:len(got)] and len(got) == index * 2_500 for index, got in enumerate(many)))
             async with client.post(f"http://{OURS}/mirror", data=io.BytesIO(BODY)) as response:
                 self.assertTrue(await response.read() == BODY)
@@ -118,7 +118,7 @@ class Http(unittest.IsolatedAsyncioTestCase):
                     ends = await self.stack.open_connection(KERNELS, 8080)
                 else:
                     ends = await asyncio.open_connection(OURS, 80)
-                _, got = await ask(*ends, f"/?octets={index * 5_000}")
+                _, got = await ask(*ends, f"/?payload={index * 5_000}")
                 ends[1].close()
                 return got == BODY[:index * 5_000]
 

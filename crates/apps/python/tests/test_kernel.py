@@ -6,12 +6,12 @@ import socket
 import threading
 import unittest
 
-from bed import KERNELS, KERNELS6, OURS, OURS6, beside, echo_once, example, exchange, octets, tap
+from bed import KERNELS, KERNELS6, OURS, OURS6, beside, echo_once, example, exchange, payload, tap
 
 
 class Quiet(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    body = octets(400_000)
+    body = payload(400_000)
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -27,10 +27,10 @@ class Kernel(unittest.TestCase):
     def setUp(self) -> None:
         self.stack = self.enterContext(tap())
 
-    def test_octets_both_ways(self) -> None:
+    def test_payload_both_ways(self) -> None:
         for family, ours, kernels in ((socket.AF_INET, OURS, KERNELS), (socket.AF_INET6, OURS6, KERNELS6)):
             for count in (1, 70_000, 5_000_000):
-                data = octets(count)
+                data = payload(count)
                 with self.subTest(ours=ours, count=count):
                     with self.stack.create_server((ours, 0), family=family) as server:
                         served = beside(echo_once, server)
@@ -86,7 +86,7 @@ class Examples(unittest.TestCase):
         with example("echo.py"):
             for host in (OURS, OURS6):
                 for count in (1, 100_000, 3_000_000):
-                    data = octets(count)
+                    data = payload(count)
                     with socket.create_connection((host, 7), timeout=20) as client:
                         self.assertTrue(exchange(client, data) == data)
 

@@ -13,7 +13,7 @@ import time
 import unittest
 
 import millstream
-from bed import ONE, ONE6, TWO, TWO6, beside, echo_once, exchange, octets, pair
+from bed import ONE, ONE6, TWO, TWO6, beside, echo_once, exchange, payload, pair
 
 
 class Pair(unittest.TestCase):
@@ -34,14 +34,14 @@ class Pair(unittest.TestCase):
         return client, accepted
 
 
-class Octets(Pair):
+class Payload(Pair):
     def test_what_is_sent_comes_back(self) -> None:
         for family, host in ((socket.AF_INET, ONE), (socket.AF_INET6, ONE6)):
             for count in (0, 1, 1448, 100_000, 3_000_000):
                 with self.subTest(host=host, count=count):
                     with self.one.create_server((host, 0), family=family) as server:
                         served = beside(echo_once, server)
-                        data = octets(count)
+                        data = payload(count)
                         with self.two.create_connection(server.getsockname()[:2], timeout=20) as sock:
                             self.assertEqual(exchange(sock, data) == data, True)
                         self.assertEqual(served.result(20), count)
@@ -61,7 +61,7 @@ class Octets(Pair):
 
     def test_large_buffers_that_are_not_bytes(self) -> None:
         client, accepted = self.connected()
-        data = octets(1_000_000)
+        data = payload(1_000_000)
         received = beside(accepted.recv, len(data), socket.MSG_WAITALL)
         client.sendall(bytearray(data))
         self.assertTrue(received.result(20) == data)
@@ -129,7 +129,7 @@ class Octets(Pair):
 
     def test_sendfile(self) -> None:
         client, accepted = self.connected()
-        data = octets(700_000)
+        data = payload(700_000)
         received = beside(accepted.recv, 600_000, socket.MSG_WAITALL)
         self.assertEqual(client.sendfile(io.BytesIO(data), 50_000, 600_000), 600_000)
         self.assertTrue(received.result(20) == data[50_000:650_000])
@@ -142,7 +142,7 @@ class Octets(Pair):
                     beside(self.echo, connection)
 
             beside(serve)
-            data = [octets(200_000, seed) for seed in range(8)]
+            data = [payload(200_000, seed) for seed in range(8)]
 
             def client(data: bytes) -> bytes:
                 with self.two.create_connection(server.getsockname(), timeout=30) as sock:
@@ -276,7 +276,7 @@ class Waiting(Pair):
 
 
 class Options(Pair):
-    def test_by_number_and_by_octets(self) -> None:
+    def test_by_number_and_by_payload(self) -> None:
         client, _ = self.connected()
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.assertEqual(client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), 1)
@@ -420,14 +420,14 @@ class Ends(unittest.TestCase):
             with self.assertRaises(OSError):
                 one.socket()
         names = [task.read_text() for task in pathlib.Path("/proc/self/task").glob("*/comm")]
-        self.assertEqual([name for name in names if "backstop" in name], [])
+        self.assertEqual([name for name in names if "watchdog" in name], [])
 
     def test_what_was_sent_before_the_end_arrives(self) -> None:
         with pair() as (one, two):
             with one.create_server((ONE, 0)) as server:
                 client = two.create_connection(server.getsockname(), timeout=10)
                 accepted, _ = server.accept()
-                data = octets(300_000)
+                data = payload(300_000)
                 sending = beside(client.sendall, data)
                 received = beside(self.everything, accepted)
                 sending.result(10)

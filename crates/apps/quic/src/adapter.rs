@@ -1,7 +1,7 @@
 //! One connection's policy, told what quinn tells.
 
 use crate::Policies;
-use crate::rates::{Rates, octets_of};
+use crate::rates::{Rates, bytes_of};
 use base::{Duration, Instant};
 use cc::{
     AckSample, Control, Controller, EcnFeedback, HyStartLimits, Needs, PathInfo, Signal, SignalInfo, Window,
@@ -107,7 +107,7 @@ impl Adapter {
     fn info(&self, now: Instant) -> SignalInfo {
         SignalInfo {
             now,
-            flight_size: octets_of(self.in_flight),
+            flight_size: bytes_of(self.in_flight),
             mss: self.mtu.into(),
             // quinn sends what the window leaves room for, paced: nothing leaves in a burst.
             metered: true,
@@ -115,15 +115,15 @@ impl Adapter {
         }
     }
 
-    /// `marked` of `octets` newly arrived bytes came with CE.
-    fn tell_marks(&mut self, now: Instant, octets: u64, marked: u64) {
-        let segments = |octets: u64| octets_of(octets.div_ceil(self.mtu.into()));
+    /// `marked` of `bytes` newly arrived bytes came with CE.
+    fn tell_marks(&mut self, now: Instant, bytes: u64, marked: u64) {
+        let segments = |bytes: u64| bytes_of(bytes.div_ceil(self.mtu.into()));
         let feedback = EcnFeedback {
             now,
-            segments: segments(octets),
+            segments: segments(bytes),
             marked_segments: segments(marked),
-            octets: octets_of(octets),
-            marked_octets: octets_of(marked),
+            bytes: bytes_of(bytes),
+            marked_bytes: bytes_of(marked),
         };
         self.tell(|control| control.on_ecn(&feedback));
     }
@@ -141,7 +141,7 @@ impl congestion::Controller for Adapter {
         if let Some(rates) = &mut self.rates {
             rates.on_sent(now, bytes, self.in_flight);
         }
-        let (bytes, in_flight) = (octets_of(bytes), octets_of(self.in_flight));
+        let (bytes, in_flight) = (bytes_of(bytes), bytes_of(self.in_flight));
         self.tell(|control| control.on_sent(now, bytes, in_flight));
     }
 
@@ -196,10 +196,10 @@ impl congestion::Controller for Adapter {
         let limits = self.hystart;
         let sample = AckSample {
             now,
-            bytes: octets_of(batch.bytes),
+            bytes: bytes_of(batch.bytes),
             sacked: 0,
             segments: batch.packets,
-            in_flight: octets_of(in_flight + batch.bytes),
+            in_flight: bytes_of(in_flight + batch.bytes),
             rtt: Some(rtt),
             srtt,
             min_rtt,

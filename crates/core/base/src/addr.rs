@@ -25,8 +25,8 @@ impl Addr {
     pub const UNSPECIFIED_V6: Addr = Addr { high: 0, low: 0 };
 
     /// From four bytes.
-    pub const fn v4(octets: [u8; 4]) -> Self {
-        Addr::mapped(u32::from_be_bytes(octets))
+    pub const fn v4(bytes: [u8; 4]) -> Self {
+        Addr::mapped(u32::from_be_bytes(bytes))
     }
 
     const fn mapped(v4: u32) -> Self {
@@ -84,12 +84,12 @@ impl Addr {
     }
 
     /// The IPv4 bytes, if this is IPv4.
-    pub const fn v4_octets(self) -> Option<[u8; 4]> {
+    pub const fn v4_bytes(self) -> Option<[u8; 4]> {
         if self.is_v4() { Some((self.low as u32).to_be_bytes()) } else { None }
     }
 
     /// Sixteen bytes in network order (IPv4 in its mapped form).
-    pub fn octets(self) -> [u8; 16] {
+    pub fn bytes(self) -> [u8; 16] {
         let mut out = [0; 16];
         for (chunk, half) in out.chunks_exact_mut(8).zip(self.halves()) {
             chunk.copy_from_slice(&half.to_be_bytes());
@@ -137,9 +137,9 @@ impl From<Ipv6Addr> for Addr {
 
 impl From<Addr> for IpAddr {
     fn from(addr: Addr) -> Self {
-        match addr.v4_octets() {
-            Some(octets) => IpAddr::V4(Ipv4Addr::from(octets)),
-            None => IpAddr::V6(Ipv6Addr::from(addr.octets())),
+        match addr.v4_bytes() {
+            Some(bytes) => IpAddr::V4(Ipv4Addr::from(bytes)),
+            None => IpAddr::V6(Ipv6Addr::from(addr.bytes())),
         }
     }
 }
@@ -265,7 +265,7 @@ mod tests {
             let addr = a(text);
             assert_eq!(IpAddr::from(addr), text.parse::<IpAddr>().unwrap());
             assert_eq!(addr.is_v4(), text.contains('.'));
-            assert_eq!(Addr::v6(addr.octets()), addr);
+            assert_eq!(Addr::v6(addr.bytes()), addr);
         }
         assert!(a("fe80::1").is_link_local_v6() && !a("fec0::1").is_link_local_v6());
         assert!(a("224.0.0.1").is_multicast_or_broadcast() && a("ff02::1").is_multicast_or_broadcast());

@@ -111,9 +111,9 @@ pub struct EcnFeedback {
     /// Packets newly known to have arrived with CE, control packets among them.
     pub marked_segments: u32,
     /// Bytes newly known to have arrived.
-    pub octets: u32,
+    pub bytes: u32,
     /// Bytes of payload newly known to have arrived with CE; estimated where the peer counts packets only.
-    pub marked_octets: u32,
+    pub marked_bytes: u32,
 }
 
 /// Cause of a congestion signal.

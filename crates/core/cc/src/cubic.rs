@@ -251,19 +251,19 @@ impl Curve {
     /// RFC 9438, 4.2-1.
     fn at(&self, elapsed: u32, mss: u32) -> u32 {
         let distance = u64::from(elapsed.abs_diff(self.k).min(CURVE_SPAN));
-        let octets = distance.pow(3) / 1_000_000 * u64::from(mss) / 2500;
-        let octets = u32::try_from(octets).unwrap_or(u32::MAX);
+        let bytes = distance.pow(3) / 1_000_000 * u64::from(mss) / 2500;
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         if elapsed < self.k {
-            self.w_max.saturating_sub(octets)
+            self.w_max.saturating_sub(bytes)
         } else {
-            self.w_max.saturating_add(octets).min(WINDOW_MAX)
+            self.w_max.saturating_add(bytes).min(WINDOW_MAX)
         }
     }
 }
 
-/// A part of `octets`.
-fn part(octets: u32, (part, whole): Part) -> u32 {
-    (u64::from(octets) * u64::from(part) / u64::from(whole)) as u32
+/// A part of `bytes`.
+fn part(bytes: u32, (part, whole): Part) -> u32 {
+    (u64::from(bytes) * u64::from(part) / u64::from(whole)) as u32
 }
 
 /// A clock that wraps after 49 days; only differences of it are used.

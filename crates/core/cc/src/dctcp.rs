@@ -91,8 +91,8 @@ impl Law for Extent {
 
     /// RFC 8257, 3.3-2.
     fn marks(&mut self, feedback: &EcnFeedback) {
-        self.arrived += u64::from(feedback.octets);
-        self.marked += u64::from(feedback.marked_octets.min(feedback.octets));
+        self.arrived += u64::from(feedback.bytes);
+        self.marked += u64::from(feedback.marked_bytes.min(feedback.bytes));
     }
 
     fn observe(&mut self, _reno: &mut Reno, ack: &AckSample) {
@@ -132,17 +132,17 @@ mod tests {
         Lab::new(policy, 100, Some(50))
     }
 
-    /// `octets` arrive, of which `marked` with a mark.
-    fn arrive(lab: &mut Lab<Dctcp>, octets: u32, marked: u32) {
+    /// `bytes` arrive, of which `marked` with a mark.
+    fn arrive(lab: &mut Lab<Dctcp>, bytes: u32, marked: u32) {
         let feedback = EcnFeedback {
             now: Instant::from_millis(lab.now),
-            segments: octets.div_ceil(MSS),
+            segments: bytes.div_ceil(MSS),
             marked_segments: marked.div_ceil(MSS),
-            octets,
-            marked_octets: marked,
+            bytes,
+            marked_bytes: marked,
         };
         lab.policy.on_ecn(&feedback);
-        lab.ack(octets);
+        lab.ack(bytes);
     }
 
     /// A whole window arrives and ends the round: so many per cent of it marked.

@@ -60,9 +60,9 @@ impl Deliveries {
         }
     }
 
-    /// `octets` were found lost.
-    pub fn on_lost(&mut self, octets: u64) {
-        self.lost += octets;
+    /// `bytes` were found lost.
+    pub fn on_lost(&mut self, bytes: u64) {
+        self.lost += bytes;
     }
 
     /// The application, not the window, bounds the `in_flight` bytes (CheckIfApplicationLimited).
@@ -70,15 +70,15 @@ impl Deliveries {
         self.limited_until = (self.delivered + in_flight).max(1);
     }
 
-    /// `octets` more are delivered; `newest` is what left last of them, if that is remembered. The sample
+    /// `bytes` more are delivered; `newest` is what left last of them, if that is remembered. The sample
     /// (UpdateRateSample, GenerateRateSample).
     pub fn on_delivered(
         &mut self,
         now: Instant,
-        octets: u64,
+        bytes: u64,
         newest: Option<&Departure>,
     ) -> Option<RateSample> {
-        self.delivered += octets;
+        self.delivered += bytes;
         self.delivered_at = now;
         if self.delivered > self.limited_until {
             self.limited_until = 0;
@@ -88,16 +88,16 @@ impl Deliveries {
         let acknowledging = now.since(left.delivered_at);
         self.first_at = left.at;
         let newly_lost = self.lost - core::mem::replace(&mut self.lost_told, self.lost);
-        let octets = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let bytes = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         Some(RateSample {
-            delivered: octets(self.delivered - left.delivered),
+            delivered: bytes(self.delivered - left.delivered),
             interval: sending.max(acknowledging),
             total: self.delivered,
             prior: left.delivered,
             app_limited: left.app_limited,
             in_flight: left.in_flight,
-            lost: octets(self.lost - left.lost),
-            newly_lost: octets(newly_lost),
+            lost: bytes(self.lost - left.lost),
+            newly_lost: bytes(newly_lost),
         })
     }
 }

@@ -41,7 +41,7 @@ pub(crate) enum Rule {
 pub(crate) enum Pace {
     /// Grow as slow start does.
     Full,
-    /// Conservative slow start: this much of `octets`.
+    /// Conservative slow start: this much of `bytes`.
     Slower,
     /// A queue it is: avoidance begins.
     Enough,
@@ -50,12 +50,12 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// How much of a step of `octets` is taken.
+    /// How much of a step of `bytes` is taken.
     /// RFC 9406, 4.2-3.
-    pub(crate) fn of(self, octets: u32, limits: &HyStartLimits) -> u32 {
+    pub(crate) fn of(self, bytes: u32, limits: &HyStartLimits) -> u32 {
         match self {
-            Pace::Full => octets,
-            Pace::Slower | Pace::Enough => octets / limits.slower(),
+            Pace::Full => bytes,
+            Pace::Slower | Pace::Enough => bytes / limits.slower(),
             Pace::Stop => 0,
         }
     }

@@ -76,14 +76,14 @@ impl HyStartLimits {
     /// All of them at once, in the same order, from who may have other ranges: what is out of ours becomes the nearest
     /// that is not.
     pub fn clamped([least, most, samples, slower, rounds]: [u32; 5]) -> HyStartLimits {
-        let octet = |number: u32, most: u8| number.clamp(1, most.into()) as u8;
+        let byte = |number: u32, most: u8| number.clamp(1, most.into()) as u8;
         let least = least.clamp(US_TICK, US_MOST);
         HyStartLimits {
             least,
             most: most.clamp(least, US_MOST),
-            samples: octet(samples, u8::MAX),
-            slower: octet(slower, SLOWER_MOST),
-            rounds: octet(rounds, ROUNDS_MOST),
+            samples: byte(samples, u8::MAX),
+            slower: byte(slower, SLOWER_MOST),
+            rounds: byte(rounds, ROUNDS_MOST),
         }
     }
 

@@ -98,9 +98,9 @@ fn flows(policy: &Control) -> u32 {
     n.map_or(1, |n| n as u32)
 }
 
-struct Octets<'a>(&'a [u8]);
+struct Bytes<'a>(&'a [u8]);
 
-impl Octets<'_> {
+impl Bytes<'_> {
     fn next(&mut self) -> Option<u32> {
         let (&first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -160,18 +160,18 @@ impl World {
 
 fn drive(life: &mut Life, data: &[u8]) {
     let Life { policy, promises, .. } = life;
-    let mut octets = Octets(data);
+    let mut bytes = Bytes(data);
     let mut world = World {
         now: Instant::from_secs(1),
-        mss: 1 + octets.number() % 65_535,
+        mss: 1 + bytes.number() % 65_535,
         srtt: Duration::from_millis(40),
         delivered: 0,
         peak: 0,
         hystart: &HyStartLimits::STANDARD,
     };
-    let remembered = octets.number();
-    let path = world.path(octets.number(), (remembered > 0).then_some(remembered));
-    let told = octets.next().unwrap_or(2);
+    let remembered = bytes.number();
+    let path = world.path(bytes.number(), (remembered > 0).then_some(remembered));
+    let told = bytes.next().unwrap_or(2);
     let abc_limit = told % 4;
     world.hystart =
         [&HyStartLimits::STANDARD, &HyStartLimits::LEAST, &HyStartLimits::MOST][(told / 4 % 3) as usize];
@@ -182,30 +182,30 @@ fn drive(life: &mut Life, data: &[u8]) {
     }
     policy.on_established(&path);
     check(policy, &world);
-    while let Some(op) = octets.next() {
+    while let Some(op) = bytes.next() {
         world.peak = world.peak.max(life.policy.window().cwnd);
         match op {
-            SWITCH => life.switch(&world, octets.next().unwrap_or(0)),
-            _ => step(&mut life.policy, &life.promises, &mut world, op, &mut octets),
+            SWITCH => life.switch(&world, bytes.next().unwrap_or(0)),
+            _ => step(&mut life.policy, &life.promises, &mut world, op, &mut bytes),
         }
         check(&life.policy, &world);
     }
 }
 
-fn step(policy: &mut Control, promises: &Promises, world: &mut World, op: u32, octets: &mut Octets<'_>) {
+fn step(policy: &mut Control, promises: &Promises, world: &mut World, op: u32, bytes: &mut Bytes<'_>) {
     let before = policy.window();
     match op % 16 {
-        0..8 => acknowledge(policy, promises, world, op, octets),
-        8 => congest(policy, promises, world, Signal::Loss, octets),
+        0..8 => acknowledge(policy, promises, world, op, bytes),
+        8 => congest(policy, promises, world, Signal::Loss, bytes),
         9 => {
-            congest(policy, promises, world, Signal::Ecn, octets);
+            congest(policy, promises, world, Signal::Ecn, bytes);
             if op & 16 != 0 && policy.needs().losses_after_marks {
-                lose_after_mark(policy, world, octets);
+                lose_after_mark(policy, world, bytes);
             }
         }
-        10 => congest(policy, promises, world, Signal::Timeout { nth: 1 + op / 16 % 4 }, octets),
+        10 => congest(policy, promises, world, Signal::Timeout { nth: 1 + op / 16 % 4 }, bytes),
         11 => {
-            policy.on_recovery_end(&world.info(octets.number()));
+            policy.on_recovery_end(&world.info(bytes.number()));
             let same = policy.window().cwnd <= before.cwnd || !promises.classical;
             assert!(same, "{policy:?}: recovery's end is no reason to grow");
         }
@@ -214,37 +214,31 @@ fn step(policy: &mut Control, promises: &Promises, world: &mut World, op: u32, o
             assert!(policy.window().cwnd >= before.cwnd, "{policy:?}: an undo never takes");
         }
         13 => {
-            let idle = Duration::from_millis(u64::from(octets.number()));
+            let idle = Duration::from_millis(u64::from(bytes.number()));
             world.now += idle;
-            policy.on_idle_restart(world.now, idle, &world.path(octets.number(), None));
+            policy.on_idle_restart(world.now, idle, &world.path(bytes.number(), None));
             assert!(policy.window().cwnd <= before.cwnd, "{policy:?}: idling is no reason to grow");
         }
         14 => {
-            world.mss = 1 + octets.number() % 65_535;
+            world.mss = 1 + bytes.number() % 65_535;
             policy.on_mss_change(world.mss);
             assert_eq!(policy.window().cwnd, before.cwnd.max(world.mss), "{policy:?}");
         }
         _ => {
-            let path = world.path(octets.number(), None);
+            let path = world.path(bytes.number(), None);
             policy.recycle(&path);
             assert_eq!(policy.window().ssthresh, u32::MAX, "{policy:?}: a new life knows no congestion");
         }
     }
 }
 
-fn acknowledge(
-    policy: &mut Control,
-    promises: &Promises,
-    world: &mut World,
-    op: u32,
-    octets: &mut Octets<'_>,
-) {
+fn acknowledge(policy: &mut Control, promises: &Promises, world: &mut World, op: u32, bytes: &mut Bytes<'_>) {
     let before = policy.window();
-    world.now += Duration::from_micros(u64::from(octets.number()));
-    world.srtt = Duration::from_micros(u64::from(octets.number()));
+    world.now += Duration::from_micros(u64::from(bytes.number()));
+    world.srtt = Duration::from_micros(u64::from(bytes.number()));
     let ack = AckSample {
         now: world.now,
-        bytes: octets.number(),
+        bytes: bytes.number(),
         sacked: 0,
         segments: (op / 16) as u16 * 3,
         in_flight: before.cwnd,
@@ -262,8 +256,8 @@ fn acknowledge(
             now: world.now,
             segments: ack.bytes / world.mss,
             marked_segments: ack.bytes / world.mss / 2,
-            octets: ack.bytes,
-            marked_octets: if op & 64 == 0 { ack.bytes / 2 } else { u32::MAX },
+            bytes: ack.bytes,
+            marked_bytes: if op & 64 == 0 { ack.bytes / 2 } else { u32::MAX },
         });
     }
     let sample = world.deliver(&ack, op);
@@ -290,15 +284,9 @@ fn acknowledge(
     assert!(threshold == before.ssthresh || found || yielded, "{policy:?}: success moved the threshold");
 }
 
-fn congest(
-    policy: &mut Control,
-    promises: &Promises,
-    world: &World,
-    signal: Signal,
-    octets: &mut Octets<'_>,
-) {
+fn congest(policy: &mut Control, promises: &Promises, world: &World, signal: Signal, bytes: &mut Bytes<'_>) {
     let before = policy.window();
-    let flight = octets.number();
+    let flight = bytes.number();
     policy.on_congestion(signal, &world.info(flight));
     let after = policy.window();
     assert!(after.cwnd <= before.cwnd, "{policy:?}: {signal:?} widened the window");
@@ -331,9 +319,9 @@ fn congest(
 }
 
 /// A loss of the window that a mark has just reduced takes from what that left.
-fn lose_after_mark(policy: &mut Control, world: &World, octets: &mut Octets<'_>) {
+fn lose_after_mark(policy: &mut Control, world: &World, bytes: &mut Bytes<'_>) {
     let before = policy.window();
-    let info = SignalInfo { after_mark: true, ..world.info(octets.number()) };
+    let info = SignalInfo { after_mark: true, ..world.info(bytes.number()) };
     policy.on_congestion(Signal::Loss, &info);
     let after = policy.window();
     assert!(after.cwnd <= before.cwnd && after.ssthresh <= before.ssthresh, "{policy:?}: a loss widened it");
@@ -365,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn no_octets_is_a_life_too() {
+    fn no_bytes_is_a_life_too() {
         fuzz(&[]);
     }
 }

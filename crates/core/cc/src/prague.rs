@@ -148,8 +148,8 @@ impl Law for Scalable {
 
     fn marks(&mut self, feedback: &EcnFeedback) {
         self.accurate = true;
-        self.arrived += u64::from(feedback.octets);
-        self.marked += u64::from(feedback.marked_octets.min(feedback.octets));
+        self.arrived += u64::from(feedback.bytes);
+        self.marked += u64::from(feedback.marked_bytes.min(feedback.bytes));
     }
 
     fn observe(&mut self, _reno: &mut Reno, ack: &AckSample) {
@@ -223,8 +223,8 @@ mod tests {
             now: Instant::from_millis(lab.now),
             segments: cwnd.div_ceil(MSS),
             marked_segments: marked.div_ceil(MSS),
-            octets: cwnd,
-            marked_octets: marked,
+            bytes: cwnd,
+            marked_bytes: marked,
         });
         let mut sample = lab.sample(cwnd);
         (sample.rtt, sample.srtt) = (Some(Duration::from_millis(rtt_ms)), Duration::from_millis(rtt_ms));

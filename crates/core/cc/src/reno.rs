@@ -152,8 +152,8 @@ impl Reno {
     }
 
     /// Counts bytes towards full windows; how many are now full. The remainder is kept.
-    fn acked_windows(&mut self, octets: u64) -> u32 {
-        let credit = u64::from(self.credit) + octets;
+    fn acked_windows(&mut self, bytes: u64) -> u32 {
+        let credit = u64::from(self.credit) + bytes;
         let cwnd = u64::from(self.cwnd);
         if credit < cwnd {
             self.credit = credit as u32;
@@ -163,9 +163,9 @@ impl Reno {
         u32::try_from(credit / cwnd).unwrap_or(u32::MAX)
     }
 
-    /// Widens the window by `octets`; it never grows beyond 2^30.
-    pub fn grow(&mut self, octets: u32) {
-        self.cwnd = self.cwnd.saturating_add(octets).min(WINDOW_MAX.max(self.cwnd));
+    /// Widens the window by `bytes`; it never grows beyond 2^30.
+    pub fn grow(&mut self, bytes: u32) {
+        self.cwnd = self.cwnd.saturating_add(bytes).min(WINDOW_MAX.max(self.cwnd));
     }
 
     /// Forgets progress towards the next full window.

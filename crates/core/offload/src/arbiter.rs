@@ -77,8 +77,8 @@ impl Arbiter {
     }
 
     /// So many bytes of data of a queue went.
-    pub fn on_moved(&mut self, queue: usize, octets: usize) {
-        self.moved[queue] += octets as u64;
+    pub fn on_moved(&mut self, queue: usize, bytes: usize) {
+        self.moved[queue] += bytes as u64;
     }
 }
 
@@ -119,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn octets_count_and_not_packets() {
+    fn bytes_count_and_not_packets() {
         let mut arbiter = Arbiter::new(2);
         let mut moved = [0; 2];
         for _ in 0..10_000 {
             let Some(Next::Data(queue)) = arbiter.poll(0, 0b11) else { panic!("data waits") };
-            let octets = [65_160, 66][queue];
-            arbiter.on_moved(queue, octets);
-            moved[queue] += octets;
+            let bytes = [65_160, 66][queue];
+            arbiter.on_moved(queue, bytes);
+            moved[queue] += bytes;
         }
         assert!(moved[0].abs_diff(moved[1]) <= 65_160, "{moved:?}");
     }

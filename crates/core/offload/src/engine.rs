@@ -25,7 +25,7 @@ use crate::config::Config;
 use crate::flow::{At, Flows, GAP_LASTS};
 use crate::pieces::{NONE, Piece, Pieces};
 use crate::run::Open;
-use crate::{Arrival, Flush, Refusal, Run, Train};
+use crate::{Arrival, Flush, MergedRun, Refusal, Run};
 
 #[cfg(test)]
 mod tests;
@@ -125,7 +125,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         let seen = arrival.look();
         let plain = !arrival.merged && seen.is_plain();
         // Where TCP does not lie where it usually does (a VLAN's tag), nothing is held.
-        let leads = plain && Train::tcp_of(arrival.packet.as_ref(), arrival.ip) == Some(arrival.tcp);
+        let leads = plain && MergedRun::tcp_of(arrival.packet.as_ref(), arrival.ip) == Some(arrival.tcp);
         let known = self.flows.find(&arrival.key, arrival.hash).and_then(|at| self.still_known(at, now));
         let whose = (arrival.key, arrival.hash);
         let piece = Piece { seq: seen.seq, len: seen.len, ip: arrival.ip, came: now, packet: arrival.packet };
@@ -139,8 +139,8 @@ impl<T: AsRef<[u8]>> Engine<T> {
     }
 
     /// A packet came that nothing has looked at: it joins the run that grew last, if it is a usual one of it
-    /// ([`Train::follow`]), which its bytes say; with `sums`, if its checksum is to be looked at. `keep` makes of it
-    /// what is held, as of the run's first.
+    /// ([`MergedRun::follow`]), which its bytes say; with `sums`, if its checksum is to be looked at. `keep` makes of
+    /// it what is held, as of the run's first.
     ///
     /// # Errors
     /// It does not; nothing has changed.
@@ -158,11 +158,11 @@ impl<T: AsRef<[u8]>> Engine<T> {
         let known = !full && !flow.has_early() && now.since(flow.heard) <= self.config.age;
         let Some(run) = flow.run.as_mut().filter(|_| known) else { return Err(packet) };
         let unsure = (packet.as_ref(), sums.is_some());
-        if run.train.follow(iter::once(unsure), sums.unwrap_or(Sum::of)) == 0 {
+        if run.merged_run.follow(iter::once(unsure), sums.unwrap_or(Sum::of)) == 0 {
             return Err(packet);
         }
         let first = self.pieces.get(run.first);
-        let (seq, len, ip) = (flow.next, run.train.text(0).len() as u32, first.ip);
+        let (seq, len, ip) = (flow.next, run.merged_run.text(0).len() as u32, first.ip);
         let piece = Piece { seq, len, ip, came: now, packet: keep(packet, &first.packet) };
         flow.on_heard(now);
         self.flows.touch(at);
@@ -223,9 +223,9 @@ impl<T: AsRef<[u8]>> Engine<T> {
 
     /// The round trip of a flow was measured: its data waits for no more than an eighth of it.
     pub fn on_round_trip(&mut self, key: &FlowKey, hash: u64, srtt: Duration) {
-        let patience = self.config.hold.min(srtt / 8);
+        let flush_timeout = self.config.hold.min(srtt / 8);
         if let Some(flow) = self.flows.find(key, hash).and_then(|at| self.flows.get_mut(at)) {
-            flow.patience = patience;
+            flow.flush_timeout = flush_timeout;
         }
     }
 
@@ -235,7 +235,8 @@ impl<T: AsRef<[u8]>> Engine<T> {
             let at = self.active[nth];
             let Some(flow) = self.flows.get(at) else { continue };
             let early = flow.has_early() && flow.early_since + self.config.reorder <= now;
-            let run = flow.run.as_ref().map(|run| (run.since + flow.patience <= now, flow.expects_more()));
+            let run =
+                flow.run.as_ref().map(|run| (run.since + flow.flush_timeout <= now, flow.expects_more()));
             match run {
                 _ if early => self.flush(at, Flush::Budget),
                 Some((true, true)) => self.end_hold(at),
@@ -285,9 +286,9 @@ impl<T: AsRef<[u8]>> Engine<T> {
         for at in &self.active {
             let Some(flow) = self.flows.get_mut(*at) else { continue };
             let Some(run) = flow.run.as_mut().filter(|run| run.held && run.untold != NONE) else { continue };
-            let octets = core::mem::take(&mut run.untold_octets);
+            let bytes = core::mem::take(&mut run.untold_bytes);
             let first = core::mem::replace(&mut run.untold, NONE);
-            tell(&flow.key, flow.hash, &self.pieces.get(first).packet, octets);
+            tell(&flow.key, flow.hash, &self.pieces.get(first).packet, bytes);
         }
     }
 
@@ -314,7 +315,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
     /// When what a flow holds has been held for long enough.
     fn due_of(&self, at: At) -> Option<Instant> {
         let flow = self.flows.get(at)?;
-        let run = flow.run.as_ref().map(|run| run.since + flow.patience);
+        let run = flow.run.as_ref().map(|run| run.since + flow.flush_timeout);
         let early = flow.has_early().then(|| flow.early_since + self.config.reorder);
         Instant::earliest(run, early)
     }
@@ -405,7 +406,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         let Some(flow) = self.flows.get_mut(at) else { return };
         let Some(run) = &mut flow.run else { return self.begin_or_pass(at, piece) };
         // The end that gave the packet has looked at its checksum.
-        match run.train.join(piece.packet.as_ref(), None) {
+        match run.merged_run.join(piece.packet.as_ref(), None) {
             Ok(()) => self.joined(at, piece),
             Err(refusal) => {
                 self.flush_run(at, Flush::from(refusal));
@@ -421,7 +422,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         flow.next = piece.end();
         run.since = run.since.min(piece.came);
         run.grew |= run.held;
-        run.untold_octets += piece.len;
+        run.untold_bytes += piece.len;
         let place = self.pieces.put(piece);
         if run.untold == NONE {
             run.untold = place;
@@ -429,20 +430,20 @@ impl<T: AsRef<[u8]>> Engine<T> {
         self.pieces.link(core::mem::replace(&mut run.last, place), place);
         self.counters.merged += 1;
         self.last = at;
-        let why = match &run.train {
-            train if train.is_pushed() => Flush::Push,
-            train if train.is_closed() => Flush::Short,
-            train if train.is_full() => Flush::Full,
+        let why = match &run.merged_run {
+            merged_run if merged_run.is_pushed() => Flush::Push,
+            merged_run if merged_run.is_closed() => Flush::Short,
+            merged_run if merged_run.is_full() => Flush::Full,
             // It is held already, and what comes of an earlier time makes it due earlier.
-            _ => return self.due = Instant::earliest(self.due, Some(run.since + flow.patience)),
+            _ => return self.due = Instant::earliest(self.due, Some(run.since + flow.flush_timeout)),
         };
         self.flush_run(at, why);
     }
 
     /// It begins a run, if something may follow it.
     fn begin_or_pass(&mut self, at: At, piece: Piece<T>) {
-        match Train::begin(piece.packet.as_ref(), piece.ip) {
-            Some(train) => self.begin(at, piece, train),
+        match MergedRun::begin(piece.packet.as_ref(), piece.ip) {
+            Some(merged_run) => self.begin(at, piece, merged_run),
             None => {
                 let Some(flow) = self.flows.get_mut(at) else { return };
                 flow.next = piece.end();
@@ -453,20 +454,20 @@ impl<T: AsRef<[u8]>> Engine<T> {
     }
 
     /// The first of a run.
-    fn begin(&mut self, at: At, piece: Piece<T>, train: Train) {
+    fn begin(&mut self, at: At, piece: Piece<T>, merged_run: MergedRun) {
         let (end, len, since) = (piece.end(), piece.len, piece.came);
         let place = self.pieces.put(piece);
         let Some(flow) = self.flows.get_mut(at) else { return };
         flow.next = end;
         flow.run = Some(Open {
-            train,
+            merged_run,
             first: place,
             last: place,
             since,
             grew: false,
             held: false,
             untold: place,
-            untold_octets: len,
+            untold_bytes: len,
         });
         self.last = at;
         self.activate(at);
@@ -539,7 +540,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         let Some(run) = flow.run.take() else { return };
         let whose = (flow.key, flow.hash);
         self.counters.gained += u64::from(run.grew);
-        self.hand_up(whose, run.first, Some(run.train).filter(|train| train.count() > 1), why);
+        self.hand_up(whose, run.first, Some(run.merged_run).filter(|merged_run| merged_run.count() > 1), why);
     }
 
     /// `seq..end` went up on its own.
@@ -580,9 +581,9 @@ impl<T: AsRef<[u8]>> Engine<T> {
         self.hand_up(whose, place, None, why);
     }
 
-    fn hand_up(&mut self, (key, hash): Whose, packet: u32, train: Option<Train>, why: Flush) {
+    fn hand_up(&mut self, (key, hash): Whose, packet: u32, merged_run: Option<MergedRun>, why: Flush) {
         self.count_up(why);
-        self.ready.push_back(Run { key, hash, train, why, packet });
+        self.ready.push_back(Run { key, hash, merged_run, why, packet });
     }
 
     #[inline]

@@ -38,7 +38,7 @@ pub(crate) struct Flow {
     /// Times in a row that the flow was heard of again within the budget.
     pub(crate) busy: u8,
     /// How long its runs may be held.
-    pub(crate) patience: Duration,
+    pub(crate) flush_timeout: Duration,
     /// It is in the list of those that hold something.
     pub(crate) active: bool,
     used: u64,
@@ -63,7 +63,7 @@ impl Flow {
     /// Something of it came; how long it had been silent.
     pub(crate) fn on_heard(&mut self, now: Instant) -> Duration {
         let silence = now.since(core::mem::replace(&mut self.heard, now));
-        if silence > self.patience {
+        if silence > self.flush_timeout {
             self.busy = 0;
         } else if !silence.is_zero() {
             self.busy = BUSY.min(self.busy + 1);
@@ -138,7 +138,7 @@ impl Flows {
         (key, hash): (FlowKey, u64),
         next: Seq,
         now: Instant,
-        patience: Duration,
+        flush_timeout: Duration,
     ) {
         self.used += 1;
         self.hashes[at.0][at.1] = hash;
@@ -153,7 +153,7 @@ impl Flows {
             early_since: now,
             heard: now,
             busy: 0,
-            patience,
+            flush_timeout,
             active: false,
             used: self.used,
         });

@@ -2,10 +2,10 @@
 
 mod arbiter;
 mod engine;
-mod trains;
+mod merged_runs;
 
 pub use arbiter::arbiter;
 pub use engine::engine;
-pub use trains::trains;
+pub use merged_runs::merged_runs;
 #[cfg(test)]
-pub(crate) use trains::whole_by_hand;
+pub(crate) use merged_runs::whole_by_hand;

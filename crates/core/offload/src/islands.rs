@@ -70,7 +70,7 @@ mod tests {
     extern crate std;
 
     #[test]
-    fn stretches_are_what_a_set_of_octets_says() {
+    fn stretches_are_what_a_set_of_bytes_says() {
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
             let origin = Seq::new(0_u32.wrapping_sub(rng.below(200) as u32));

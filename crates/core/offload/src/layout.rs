@@ -2,7 +2,7 @@
 
 use wire::checksum::Sum;
 
-use crate::octets::{half, word};
+use crate::bytes::{half, word};
 
 /// Bytes of an Ethernet header.
 const LINK: usize = 14;
@@ -80,13 +80,13 @@ impl Layout {
 
     /// All bits of the headers but for some: where they start, how many bytes they are, and what is left of each.
     const fn without(&self, some: &[(usize, usize, u8)]) -> Sight {
-        let mut octets = [0xff; 8 * WORDS];
+        let mut bytes = [0xff; 8 * WORDS];
         let mut nth = 0;
         while nth < some.len() {
             let (start, len, left) = some[nth];
             let mut at = start;
             while at < start + len {
-                octets[at] = left;
+                bytes[at] = left;
                 at += 1;
             }
             nth += 1;
@@ -97,7 +97,7 @@ impl Layout {
             let mut bits = [0; 8];
             let mut at = 0;
             while at < 8 {
-                bits[at] = octets[self.place(word) + at];
+                bits[at] = bytes[self.place(word) + at];
                 at += 1;
             }
             sight.0[word] = u64::from_ne_bytes(bits);

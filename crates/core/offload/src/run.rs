@@ -2,7 +2,7 @@
 
 use base::{FlowKey, Instant};
 
-use crate::Train;
+use crate::MergedRun;
 
 base::names! {
     /// Why a run went up when it did.
@@ -30,7 +30,7 @@ pub struct Run {
     /// The hash that came with it.
     pub hash: u64,
     /// Common header of the packets, if there are several.
-    pub train: Option<Train>,
+    pub merged_run: Option<MergedRun>,
     /// Why it goes up now.
     pub why: Flush,
     /// The next packet to take.
@@ -40,7 +40,7 @@ pub struct Run {
 /// A run that still grows.
 #[derive(Clone, Debug)]
 pub(crate) struct Open {
-    pub(crate) train: Train,
+    pub(crate) merged_run: MergedRun,
     pub(crate) first: u32,
     pub(crate) last: u32,
     /// When its first packet came.
@@ -51,5 +51,5 @@ pub(crate) struct Open {
     pub(crate) held: bool,
     /// The first packet that nothing was told of, and the bytes from it on.
     pub(crate) untold: u32,
-    pub(crate) untold_octets: u32,
+    pub(crate) untold_bytes: u32,
 }

@@ -7,7 +7,7 @@ use wire::checksum::{Sum, Summer};
 use wire::packet::{Below, Checksum, Link};
 use wire::tcp::{Flags, Header, Options, Timestamps};
 
-use crate::{Refusal, TRAIN_MAX, Train};
+use crate::{MERGE_MAX, MergedRun, Refusal};
 
 const SUMS: Option<Summer> = Some(Sum::of);
 
@@ -41,50 +41,54 @@ fn usual(nth: u32) -> Vec<u8> {
     packet(nth, SIZE, |_, _| {})
 }
 
-fn begin(nth: u32) -> Train {
-    Train::begin(&usual(nth), ETHERNET).expect("data and nothing else")
+fn begin(nth: u32) -> MergedRun {
+    MergedRun::begin(&usual(nth), ETHERNET).expect("data and nothing else")
 }
 
 /// How many of the packets with these numbers follow.
-fn follow(train: &mut Train, numbers: core::ops::Range<u32>, packet: impl Fn(u32) -> Vec<u8>) -> u16 {
+fn follow(
+    merged_run: &mut MergedRun,
+    numbers: core::ops::Range<u32>,
+    packet: impl Fn(u32) -> Vec<u8>,
+) -> u16 {
     let packets: Vec<_> = numbers.map(packet).collect();
-    train.follow(packets.iter().map(|packet| (packet.as_slice(), true)), Sum::of)
+    merged_run.follow(packets.iter().map(|packet| (packet.as_slice(), true)), Sum::of)
 }
 
 /// Follows this packet? That is asked before it joins, which it must if it does.
-fn follows(train: &Train, next: &[u8]) -> bool {
-    train.clone().follow([(next, true)].into_iter(), Sum::of) == 1
+fn follows(merged_run: &MergedRun, next: &[u8]) -> bool {
+    merged_run.clone().follow([(next, true)].into_iter(), Sum::of) == 1
 }
 
 #[test]
 fn what_is_usual_follows_and_what_is_not_joins_or_does_not() {
-    let mut train = begin(0);
+    let mut merged_run = begin(0);
     // The eighth has another timestamp.
-    assert_eq!(follow(&mut train, 1..20, usual), 7);
-    assert!(!follows(&train, &usual(8)) && train.join(&usual(8), SUMS).is_ok());
-    assert_eq!((follow(&mut train, 9..12, usual), train.count()), (3, 12));
+    assert_eq!(follow(&mut merged_run, 1..20, usual), 7);
+    assert!(!follows(&merged_run, &usual(8)) && merged_run.join(&usual(8), SUMS).is_ok());
+    assert_eq!((follow(&mut merged_run, 9..12, usual), merged_run.count()), (3, 12));
     let pushed = packet(12, SIZE, |_, header| header.flags = Flags::ACK | Flags::PSH);
     let padded = [usual(12), vec![0]].concat();
-    let mut ended = train.clone();
+    let mut ended = merged_run.clone();
     let behind = [pushed, usual(13)];
     assert_eq!(follow(&mut ended, 0..2, |nth| behind[nth as usize].clone()), 1);
     assert!(ended.is_pushed() && ended.is_closed());
     for other in [packet(12, SIZE - 1, |_, _| {}), padded] {
-        assert!(!follows(&train, &other) && train.clone().join(&other, SUMS).is_ok());
+        assert!(!follows(&merged_run, &other) && merged_run.clone().join(&other, SUMS).is_ok());
     }
-    assert!(train.join(&packet(12, 700, |_, _| {}), SUMS).is_ok());
+    assert!(merged_run.join(&packet(12, 700, |_, _| {}), SUMS).is_ok());
     let behind = packet(13, SIZE, |_, header| header.seq += 700_u32.wrapping_sub(SIZE as u32));
-    assert!(!follows(&train, &behind), "a short packet is the last");
+    assert!(!follows(&merged_run, &behind), "a short packet is the last");
 }
 
 #[test]
 fn data_in_order_becomes_one() {
-    let mut train = begin(0);
+    let mut merged_run = begin(0);
     for nth in 1..5 {
-        assert_eq!(train.join(&usual(nth), SUMS), Ok(()));
+        assert_eq!(merged_run.join(&usual(nth), SUMS), Ok(()));
     }
-    assert_eq!((train.count(), train.is_closed(), train.text(4).len()), (5, false, SIZE));
-    assert!(usual(4)[train.text(4)].iter().all(|octet| *octet == 4));
+    assert_eq!((merged_run.count(), merged_run.is_closed(), merged_run.text(4).len()), (5, false, SIZE));
+    assert!(usual(4)[merged_run.text(4)].iter().all(|byte| *byte == 4));
 }
 
 #[test]
@@ -99,7 +103,7 @@ fn d05_a_push_and_a_short_segment_are_the_last() {
     assert_eq!((short.text(0).len(), short.text(1).len()), (SIZE, 600));
     assert_eq!(pushed.join(&usual(2), SUMS), Err(Refusal::Closed));
     assert_eq!(
-        Train::begin(&packet(0, SIZE, |_, header| header.flags = Flags::ACK | Flags::PSH), ETHERNET)
+        MergedRun::begin(&packet(0, SIZE, |_, header| header.flags = Flags::ACK | Flags::PSH), ETHERNET)
             .map(|_| ()),
         None
     );
@@ -114,34 +118,34 @@ fn d06_d07_what_is_not_next_does_not_join() {
 }
 
 #[test]
-fn d08_trains_go_on_across_the_end_of_sequence_space() {
+fn d08_merged_runs_go_on_across_the_end_of_sequence_space() {
     let across = |nth: u32| {
         packet(nth, SIZE, |_, header| header.seq = Seq::new((nth * SIZE as u32).wrapping_sub(2000)))
     };
-    let mut train = Train::begin(&across(0), ETHERNET).expect("data");
-    assert_eq!(follow(&mut train.clone(), 1..4, across), 3);
-    assert!((1..4).all(|nth| train.join(&across(nth), SUMS).is_ok()));
+    let mut merged_run = MergedRun::begin(&across(0), ETHERNET).expect("data");
+    assert_eq!(follow(&mut merged_run.clone(), 1..4, across), 3);
+    assert!((1..4).all(|nth| merged_run.join(&across(nth), SUMS).is_ok()));
 }
 
 #[test]
-fn d09_a_train_stays_an_ip_packet() {
-    let mut train = begin(0);
-    let joined = (1..100).take_while(|nth| train.join(&usual(*nth), SUMS).is_ok()).count();
-    assert_eq!((joined + 1, train.join(&usual(joined as u32 + 1), SUMS)), (45, Err(Refusal::Full)));
+fn d09_a_merged_run_stays_an_ip_packet() {
+    let mut merged_run = begin(0);
+    let joined = (1..100).take_while(|nth| merged_run.join(&usual(*nth), SUMS).is_ok()).count();
+    assert_eq!((joined + 1, merged_run.join(&usual(joined as u32 + 1), SUMS)), (45, Err(Refusal::Full)));
     let at_once = |nth| packet(nth, SIZE, |_, header| header.options.timestamps = None);
-    let mut train = Train::begin(&at_once(0), ETHERNET).expect("data");
-    assert_eq!(follow(&mut train, 1..100, at_once), 44);
+    let mut merged_run = MergedRun::begin(&at_once(0), ETHERNET).expect("data");
+    assert_eq!(follow(&mut merged_run, 1..100, at_once), 44);
     let small = |nth: u32| packet(nth, 500, |_, header| header.seq = Seq::new(nth * 500));
-    let mut train = Train::begin(&small(0), ETHERNET).expect("data");
-    let joined = (1..100).take_while(|nth| train.join(&small(*nth), SUMS).is_ok()).count();
-    assert_eq!(joined + 1, TRAIN_MAX);
+    let mut merged_run = MergedRun::begin(&small(0), ETHERNET).expect("data");
+    let joined = (1..100).take_while(|nth| merged_run.join(&small(*nth), SUMS).is_ok()).count();
+    assert_eq!(joined + 1, MERGE_MAX);
     let small = |nth: u32| {
         packet(nth, 500, |_, header| {
             (header.seq, header.options.timestamps) = (Seq::new(nth * 500), None);
         })
     };
-    let mut train = Train::begin(&small(0), ETHERNET).expect("data");
-    assert_eq!(usize::from(follow(&mut train, 1..100, small)) + 1, TRAIN_MAX);
+    let mut merged_run = MergedRun::begin(&small(0), ETHERNET).expect("data");
+    assert_eq!(usize::from(follow(&mut merged_run, 1..100, small)) + 1, MERGE_MAX);
 }
 
 #[test]
@@ -155,7 +159,7 @@ fn d12_a_wrong_checksum_does_not_join_unless_somebody_else_looked() {
 }
 
 #[test]
-fn d17_d18_d22_another_header_is_another_train() {
+fn d17_d18_d22_another_header_is_another_merged_run() {
     type Change = fn(&mut Below, &mut Header);
     let changes: [(&str, Change); 9] = [
         ("acknowledgment", |_, header| header.ack += 1),
@@ -181,7 +185,7 @@ fn random_batches_keep_every_promise() {
     for seed in 0..3_000 {
         let mut data = [0; 1_500];
         Rng::new(seed).fill(&mut data);
-        crate::fuzz::trains(&data);
+        crate::fuzz::merged_runs(&data);
     }
 }
 
@@ -204,5 +208,5 @@ pub(crate) fn short_lives(model: fn(&[u8])) {
 #[test]
 #[ignore = "as long as MILLSTREAM_LIVES says"]
 fn many_short_batches_keep_every_promise() {
-    short_lives(crate::fuzz::trains);
+    short_lives(crate::fuzz::merged_runs);
 }

@@ -12,7 +12,7 @@ use crate::{Cx, Limit, Transmit};
 pub(crate) struct Account {
     /// Segments with data or a FIN that were sent again, and their bytes.
     pub(crate) again: u32,
-    pub(crate) octets_again: u64,
+    pub(crate) bytes_again: u64,
     /// Segments that the peer reported as duplicates (RFC 2883).
     pub(crate) duplicates: u32,
     /// Segments that arrived here out of order.
@@ -124,19 +124,19 @@ impl Connection {
         self.rare().map_or(Account::default(), |rare| rare.account)
     }
 
-    /// Segments that `octets` fill.
-    pub(crate) fn segments(&self, octets: u32) -> u32 {
-        octets.div_ceil(self.snd_mss.into())
+    /// Segments that `bytes` fill.
+    pub(crate) fn segments(&self, bytes: u32) -> u32 {
+        bytes.div_ceil(self.snd_mss.into())
     }
 
-    /// A segment of `octets` leaves once more. Without data it is a FIN, which counts as no segment with data at first
+    /// A segment of `bytes` leaves once more. Without data it is a FIN, which counts as no segment with data at first
     /// either.
     #[cold]
-    pub(crate) fn count_again(&mut self, octets: u32) {
-        if octets > 0 {
+    pub(crate) fn count_again(&mut self, bytes: u32) {
+        if bytes > 0 {
             let account = &mut self.rare_mut().account;
             account.again = account.again.wrapping_add(1);
-            account.octets_again += u64::from(octets);
+            account.bytes_again += u64::from(bytes);
         }
     }
 
@@ -145,7 +145,7 @@ impl Connection {
     pub(crate) fn probe_taken(&mut self) {
         let account = &mut self.rare_mut().account;
         account.again = account.again.wrapping_sub(1);
-        account.octets_again = account.octets_again.saturating_sub(1);
+        account.bytes_again = account.bytes_again.saturating_sub(1);
     }
 
     /// A segment with data never left.
@@ -157,16 +157,16 @@ impl Connection {
             if tx.retransmit {
                 let account = &mut self.rare_mut().account;
                 account.again = account.again.wrapping_sub(segments);
-                account.octets_again = account.octets_again.saturating_sub(tx.len.into());
+                account.bytes_again = account.bytes_again.saturating_sub(tx.len.into());
             }
         }
     }
 
-    /// An acknowledgment that echoes a mark delivered `octets`.
+    /// An acknowledgment that echoes a mark delivered `bytes`.
     #[cold]
-    pub(crate) fn count_marked(&mut self, octets: u32) {
-        if octets > 0 {
-            let segments = self.segments(octets);
+    pub(crate) fn count_marked(&mut self, bytes: u32) {
+        if bytes > 0 {
+            let segments = self.segments(bytes);
             self.rare_mut().account.marked += segments;
         }
     }

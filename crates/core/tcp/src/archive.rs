@@ -21,7 +21,7 @@ use crate::{Cx, HostHint, Open, SocketOptions, State, Transmit, path};
 #[derive(Clone, Copy, Debug)]
 pub struct Archived {
     /// Socket options for which the entry is valid.
-    wish: SocketOptions,
+    options: SocketOptions,
     start: Start,
     /// Features that our settings offer, whether or not the peer agreed.
     ours: Bits,
@@ -44,8 +44,8 @@ impl Archived {
     /// Returns true if connections with these options over a path of this MTU begin like this.
     // Inlined into a loop, every field of the options is loaded and spilled ahead of it: 80 instructions.
     #[inline(never)]
-    pub fn is_for(&self, wish: &SocketOptions, path_mtu: u16) -> bool {
-        self.is_over(path_mtu) && self.wish == *wish
+    pub fn is_for(&self, options: &SocketOptions, path_mtu: u16) -> bool {
+        self.is_over(path_mtu) && self.options == *options
     }
 
     /// Returns true if the entry is for a path of this MTU (bytes); the options are known to match.
@@ -56,7 +56,7 @@ impl Archived {
 
     /// Does it hold for the same connections?
     pub fn is_like(&self, other: &Archived) -> bool {
-        self.is_for(&other.wish, other.start.path_mtu)
+        self.is_for(&other.options, other.start.path_mtu)
             && self.start.bits == other.start.bits
             && self.agreed == other.agreed
     }
@@ -88,7 +88,7 @@ impl Archived {
 }
 
 impl Connection {
-    /// Returns the state with which the next connection with the options `wish` may begin over a path of this MTU
+    /// Returns the state with which the next connection with the options `options` may begin over a path of this MTU
     /// (bytes), and its SYN or SYN-ACK except for addresses, ports, numbers, window and timestamps. `None` for what
     /// is special: signed connections, paced ones, ones with ECN or timestamps of microseconds, and accepted ones
     /// before the peer's SYN.
@@ -98,20 +98,20 @@ impl Connection {
     pub fn archive(
         &self,
         cx: &mut Cx<'_>,
-        wish: &SocketOptions,
+        options: &SocketOptions,
         path_mtu: u16,
     ) -> Option<(Archived, Transmit)> {
         const SPECIAL: Bits = Bits(Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0 | Bits::MICROS.0);
         let active = self.bits.has(Bits::ACTIVE);
         if self.bits.has(SPECIAL)
-            || wish.max_pacing.is_some()
-            || !wish.times.is_usual()
+            || options.max_pacing.is_some()
+            || !options.times.is_usual()
             || (!active && self.peer_mss == 0)
         {
             return None;
         }
         let (isn, hint) = (Seq::new(0), HostHint::default());
-        let open = Open { key: self.key, isn, ts_offset: 0, path_mtu, options: *wish, hint };
+        let open = Open { key: self.key, isn, ts_offset: 0, path_mtu, options: *options, hint };
         let cx = &mut Cx { now: Instant::ZERO, probe: None, ..reborrow(cx) };
         let (mut place, control) = (None, Control::NewReno(NewReno::new()));
         let state = if active { State::SynSent } else { State::SynReceived };
@@ -139,7 +139,7 @@ impl Connection {
             sndbuf: conn.tx.limit,
         };
         let shown = conn.show_opening(cx)?;
-        Some((Archived { wish: *wish, start, ours, agreed }, shown))
+        Some((Archived { options: *options, start, ours, agreed }, shown))
     }
 
     /// A SYN that says what the peer's must have said.
@@ -373,12 +373,12 @@ mod tests {
     /// Poison everywhere: what is archived at the end of a life is what would have been at its beginning.
     #[test]
     fn nothing_of_a_life() {
-        let wish = SocketOptions { nodelay: true, ..SocketOptions::default() };
-        let mut pair = Pair::with(Config::default(), wish);
+        let options = SocketOptions { nodelay: true, ..SocketOptions::default() };
+        let mut pair = Pair::with(Config::default(), options);
         let archive = |pair: &mut Pair| {
             let Pair { now, a, b } = pair;
             let (one, two) =
-                (a.conn.archive(cx!(a, *now), &wish, MTU), b.conn.archive(cx!(b, *now), &wish, MTU));
+                (a.conn.archive(cx!(a, *now), &options, MTU), b.conn.archive(cx!(b, *now), &options, MTU));
             format!("{one:?}\n{two:?}")
         };
         let young = archive(&mut pair);
@@ -394,7 +394,7 @@ mod tests {
             pair.settle();
             pair.b.read(pair.now);
         }
-        let other = SocketOptions { keepalive: true, tos: 0x20, ..wish };
+        let other = SocketOptions { keepalive: true, tos: 0x20, ..options };
         pair.a.conn.set_options(cx!(pair.a, pair.now), other);
         let old = archive(&mut pair);
         assert!(pair.a.counters.retransmits > 0 && pair.a.conn.bytes_received > 0);
@@ -409,11 +409,11 @@ mod tests {
         let asks = Config { ecn: crate::EcnPolicy::On, ..Config::default() };
         let micros = Config { usec_timestamps: true, ..Config::default() };
         let plain = SocketOptions::default();
-        for (config, wish) in [(Config::default(), paced), (asks, plain), (micros, plain)] {
-            let mut end = End::connect(config, wish, now);
+        for (config, options) in [(Config::default(), paced), (asks, plain), (micros, plain)] {
+            let mut end = End::connect(config, options, now);
             let Cx { config, pool, counters, .. } = cx!(end, now);
             let cx = &mut Cx { now, config, pool, counters, probe: None };
-            assert!(end.conn.archive(cx, &wish, MTU).is_none());
+            assert!(end.conn.archive(cx, &options, MTU).is_none());
         }
     }
 }

@@ -33,7 +33,7 @@ struct Run {
 }
 
 impl Run {
-    fn octets(self) -> u32 {
+    fn bytes(self) -> u32 {
         self.end.wrapping_sub(self.start)
     }
 }
@@ -46,7 +46,7 @@ struct Runs {
     /// By distance from `base`, disjoint and not adjacent.
     runs: Vec<Run>,
     /// Of all runs.
-    octets: u32,
+    bytes: u32,
     /// Starts of the runs changed last, latest first.
     recent: [u32; RECENT],
     recents: u8,
@@ -90,8 +90,8 @@ impl Assembler {
     }
 
     /// Bytes held beyond the first hole.
-    pub(crate) fn octets(&self) -> u32 {
-        self.rest.as_ref().map_or(0, |rest| rest.octets)
+    pub(crate) fn bytes(&self) -> u32 {
+        self.rest.as_ref().map_or(0, |rest| rest.bytes)
     }
 
     /// Bytes of memory that the notes take.
@@ -125,7 +125,7 @@ impl Assembler {
                 empty => empty.insert(Box::new(Runs {
                     base: 0,
                     runs: Vec::new(),
-                    octets: 0,
+                    bytes: 0,
                     recent: [0; RECENT],
                     recents: 0,
                     steps: 0,
@@ -226,7 +226,7 @@ impl Runs {
                 return Inserted::Refused;
             }
             self.runs.insert(first, new);
-            self.octets += end - start;
+            self.bytes += end - start;
             self.touch(new.start);
             return Inserted::New;
         }
@@ -242,10 +242,10 @@ impl Runs {
             new.end = high.end;
         }
         for i in first..last {
-            self.octets -= self.runs[i].octets();
+            self.bytes -= self.runs[i].bytes();
             self.forget(self.runs[i].start);
         }
-        self.octets += new.octets();
+        self.bytes += new.bytes();
         self.runs[first] = new;
         self.runs.drain(first + 1..last);
         self.touch(new.start);
@@ -269,7 +269,7 @@ impl Runs {
         let mut gone = 0;
         while let Some(run) = self.runs.get(gone).copied().filter(|run| self.offset(run.start) <= front) {
             front = front.max(self.offset(run.end));
-            self.octets -= run.octets();
+            self.bytes -= run.bytes();
             self.forget(run.start);
             gone += 1;
         }

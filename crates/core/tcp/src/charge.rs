@@ -53,13 +53,13 @@ impl Connection {
         self.charge_sent(held - unsent).saturating_add(unsent).saturating_add(waiting)
     }
 
-    fn charge_sent(&self, octets: u32) -> u32 {
-        octets.saturating_add(PIECE.saturating_mul(octets.div_ceil(self.burst())))
+    fn charge_sent(&self, bytes: u32) -> u32 {
+        bytes.saturating_add(PIECE.saturating_mul(bytes.div_ceil(self.burst())))
     }
 
-    fn whole(&self, octets: u32) -> u32 {
+    fn whole(&self, bytes: u32) -> u32 {
         let mss = u32::from(self.snd_mss);
-        (octets - octets % mss).max(mss)
+        (bytes - bytes % mss).max(mss)
     }
 
     /// Bytes of a piece.

@@ -161,22 +161,22 @@ impl Connection {
         }
     }
 
-    /// `octets` were found lost.
+    /// `bytes` were found lost.
     #[cold]
-    pub(crate) fn note_lost(&mut self, octets: u32) {
+    pub(crate) fn note_lost(&mut self, bytes: u32) {
         if let Some(delivery) = self.delivery_mut() {
-            delivery.account.on_lost(octets.into());
+            delivery.account.on_lost(bytes.into());
         }
     }
 
-    /// An acknowledgment delivered `octets`: the sample. One over less than the smallest round trip is none: something
+    /// An acknowledgment delivered `bytes`: the sample. One over less than the smallest round trip is none: something
     /// was acknowledged before it can have arrived, or the clock is too coarse.
-    fn sample_delivery(&mut self, cx: &Cx<'_>, octets: u32) -> Option<RateSample> {
+    fn sample_delivery(&mut self, cx: &Cx<'_>, bytes: u32) -> Option<RateSample> {
         let (una, min_rtt) = (self.snd_una, self.rtt.min_rtt());
         let mut delivery = self.rare_mut().delivery.take()?;
         let newest = delivery.newest(una, self.loss.as_ref().map(|loss| &loss.board));
         let then = newest.as_ref().map(|left| &left.then);
-        let sample = delivery.account.on_delivered(cx.now, octets.into(), then);
+        let sample = delivery.account.on_delivered(cx.now, bytes.into(), then);
         let sample = sample.filter(|sample| !sample.interval.is_zero() && sample.interval >= min_rtt);
         if let Some(sample) = &sample {
             let rate = sample.rate();

@@ -73,16 +73,16 @@ impl Connection {
     /// with an echo, and every packet of the echo.
     pub(crate) fn take_classic(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
         let echoed = seg.flags.has(Flags::ECE);
-        let octets = acked.min(self.tx.len());
-        if octets > 0 && self.control.needs().echoes {
-            let segments = octets.div_ceil(self.snd_mss.into());
+        let bytes = acked.min(self.tx.len());
+        if bytes > 0 && self.control.needs().echoes {
+            let segments = bytes.div_ceil(self.snd_mss.into());
             let marked = |count: u32| if echoed { count } else { 0 };
             self.control.on_ecn(&EcnFeedback {
                 now: cx.now,
                 segments,
                 marked_segments: marked(segments),
-                octets,
-                marked_octets: marked(octets),
+                bytes,
+                marked_bytes: marked(bytes),
             });
         }
         if echoed {

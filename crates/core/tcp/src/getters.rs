@@ -195,7 +195,7 @@ impl Connection {
             data_segs_in: self.data_in,
             delivered: self.delivered(),
             delivered_marked: account.marked,
-            bytes_retransmitted: account.octets_again,
+            bytes_retransmitted: account.bytes_again,
             duplicates_reported: account.duplicates,
             reordering_seen: self.rare().map_or(0, |rare| rare.reordering.seen),
             out_of_order_in: account.out_of_order,

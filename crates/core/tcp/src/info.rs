@@ -2,7 +2,7 @@
 
 use base::{Duration, Rate, Seq};
 use cc::Window;
-use wire::tcp::EcnOctets;
+use wire::tcp::EcnBytes;
 
 use crate::{Limit, Limited, ReassemblyInfo, ReceiveLimit, State};
 
@@ -177,13 +177,13 @@ pub struct AccEcnInfo {
     /// Packets that arrived with CE (r.cep).
     pub received_ce: u32,
     /// Bytes of payload that arrived under each codepoint (r.e0b, r.ceb, r.e1b).
-    pub received_octets: EcnOctets,
+    pub received_bytes: EcnBytes,
     /// Our segments that were delivered, as far as bytes tell.
     pub delivered: u32,
     /// Our packets of which the peer told that they arrived with CE (s.cep).
     pub delivered_ce: u32,
     /// Bytes of ours of which it told (s.e0b, s.ceb, s.e1b).
-    pub delivered_octets: EcnOctets,
+    pub delivered_bytes: EcnBytes,
     /// Validity of its options.
     pub option_seen: OptionSeen,
     /// We send ECT.

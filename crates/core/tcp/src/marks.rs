@@ -75,7 +75,7 @@ pub enum Report {
         /// Which one: a single bit.
         what: Stamps,
         /// The call's last byte, counted from the stream's first, modulo 2^32.
-        octet: u32,
+        byte: u32,
         /// When.
         at: Instant,
     },
@@ -144,9 +144,9 @@ impl Marks {
     }
 
     /// The application gets to hear of a moment, unless it has not listened for long.
-    fn stamp(&mut self, what: Stamps, octet: u32, at: Instant) {
+    fn stamp(&mut self, what: Stamps, byte: u32, at: Instant) {
         if self.reports.len() < 2 * MOST {
-            self.reports.push_back(Report::Stamp { what, octet, at });
+            self.reports.push_back(Report::Stamp { what, byte, at });
         }
     }
 }
@@ -190,7 +190,7 @@ impl Connection {
         }
         // What is to go with our SYN lies behind it, and was copied.
         let opening = self.state == State::SynSent;
-        let (una, nxt) = (self.first_octet(), self.snd_nxt);
+        let (una, nxt) = (self.first_byte(), self.snd_nxt);
         let end = una + self.tx.len();
         let marks = self.marks_mut();
         if hints.end_of_record && marks.ends.back() != Some(&end) {
@@ -226,7 +226,7 @@ impl Connection {
     }
 
     /// The number of the oldest byte of the send buffer.
-    fn first_octet(&self) -> Seq {
+    fn first_byte(&self) -> Seq {
         self.snd_una + u32::from(self.state == State::SynSent)
     }
 
@@ -260,7 +260,7 @@ impl Connection {
     /// takes the segment before it ends.
     #[cold]
     pub(crate) fn on_marked_departure(&mut self, cx: &mut Cx<'_>, from: Seq) {
-        let (una, nxt, acked) = (self.first_octet(), self.snd_nxt, self.bytes_acked as u32);
+        let (una, nxt, acked) = (self.first_byte(), self.snd_nxt, self.bytes_acked as u32);
         let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
         let mut told = false;
         for at in 0..marks.notes.len() {
@@ -273,10 +273,10 @@ impl Connection {
             }
             let wanted = note.stamps;
             note.stamps = Stamps(wanted.0 & Stamps::ACKNOWLEDGED.0);
-            let octet = acked.wrapping_add(note.end.offset_from(una)).wrapping_sub(1);
+            let byte = acked.wrapping_add(note.end.offset_from(una)).wrapping_sub(1);
             for what in [Stamps::SCHEDULED, Stamps::SENT] {
                 if wanted.any(what) {
-                    marks.stamp(what, octet, cx.now);
+                    marks.stamp(what, byte, cx.now);
                     told = true;
                 }
             }
@@ -292,8 +292,8 @@ impl Connection {
     pub(crate) fn on_marked_return(&mut self) {
         let (una, acked, flight) = (self.snd_una, self.bytes_acked as u32, self.flight());
         let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
-        while let Some(&Report::Stamp { what, octet, .. }) = marks.reports.back() {
-            let offset = octet.wrapping_sub(acked);
+        while let Some(&Report::Stamp { what, byte, .. }) = marks.reports.back() {
+            let offset = byte.wrapping_sub(acked);
             let note = marks.notes.iter_mut().find(|note| note.end == una + offset + 1);
             let Some(note) = note.filter(|_| offset >= flight) else { return };
             note.stamps = Stamps(note.stamps.0 | what.0);
@@ -311,10 +311,10 @@ impl Connection {
         }
         let mut told = false;
         while let Some(note) = marks.notes.pop_front_if(|note| note.end.at_or_before(una)) {
-            let octet = acked.wrapping_sub(una.offset_from(note.end)).wrapping_sub(1);
+            let byte = acked.wrapping_sub(una.offset_from(note.end)).wrapping_sub(1);
             for what in [Stamps::SCHEDULED, Stamps::SENT, Stamps::ACKNOWLEDGED] {
                 if note.stamps.any(what) {
-                    marks.stamp(what, octet, cx.now);
+                    marks.stamp(what, byte, cx.now);
                     told = true;
                 }
             }

@@ -82,11 +82,11 @@ impl Connection {
         let more = cx.pool.dip(Pool::limit, |pool| text.append_rest(taken, room, rx, pool));
         self.rcv_nxt += more as u32;
         self.bytes_received += more as u64;
-        cx.counters.octets_in += more as u64;
+        cx.counters.bytes_in += more as u64;
         if more > 0 && self.is_worth_reading() {
             self.events |= Events::READABLE;
         }
-        if taken + more < text.octets() as usize {
+        if taken + more < text.bytes() as usize {
             cx.counters.no_memory += 1;
             self.due |= Due::ACK;
             return Err(DropReason::NoMemory);
@@ -115,7 +115,7 @@ impl Connection {
     pub(crate) fn pins_too_much(&self, pool: &Pool, len: u32, more: u32) -> bool {
         let Some(queue) = &self.reassembly else { return false };
         let pinned = self.rx.chunks_between(queue.readable, len.max(self.rx.len()));
-        let filled = (queue.held.octets() + more).div_ceil(CHUNK as u32);
+        let filled = (queue.held.bytes() + more).div_ceil(CHUNK as u32);
         let share = pool.share().max(least(self.rcv_mss)) / CHUNK as u32;
         pinned > (2 * filled + HOLES).min(share.max(HOLES))
     }
@@ -123,7 +123,7 @@ impl Connection {
     /// Gives up out-of-order data that pins more than it may while chunks are scarce, as RFC 2018, section 8, lets a
     /// receiver (Linux's tcp_prune_ofo_queue). Returns true if it did.
     pub fn prune(&mut self, cx: &mut Cx<'_>) -> bool {
-        let held = self.reassembly.as_ref().map_or(0, |queue| queue.held.octets());
+        let held = self.reassembly.as_ref().map_or(0, |queue| queue.held.bytes());
         if held == 0 || !cx.pool.is_scarce() || !self.pins_too_much(cx.pool, 0, 0) {
             return false;
         }

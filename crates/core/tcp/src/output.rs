@@ -260,7 +260,7 @@ impl Connection {
             self.stop_timing();
         } else if !early {
             data = self.tx.len();
-            cx.counters.octets_out += u64::from(data);
+            cx.counters.bytes_out += u64::from(data);
             self.data_out += u32::from(data > 0);
             self.snd_nxt = self.snd_una + 1 + data;
             self.note_departure(cx);
@@ -305,7 +305,7 @@ impl Connection {
                 self.retransmits -= 1;
             } else if self.state == State::SynSent {
                 // A SYN that is sent again carries neither data nor cookie.
-                cx.counters.octets_out -= u64::from(tx.len);
+                cx.counters.bytes_out -= u64::from(tx.len);
                 self.data_out -= u32::from(tx.len > 0);
                 self.snd_nxt = self.snd_una;
                 self.sent.cut(self.snd_nxt);

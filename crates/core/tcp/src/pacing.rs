@@ -69,13 +69,13 @@ impl Pacing {
         Ok(self.left - self.left % mss)
     }
 
-    /// `octets` leave. Who is late makes up for half of what leaves now, at most: timers are never punctual.
-    fn on_sent(&mut self, now: Instant, octets: u32, rate: Rate) {
+    /// `bytes` leave. Who is late makes up for half of what leaves now, at most: timers are never punctual.
+    fn on_sent(&mut self, now: Instant, bytes: u32, rate: Rate) {
         self.before = (self.next, self.left);
-        let time = rate.spacing(octets.into());
+        let time = rate.spacing(bytes.into());
         let late = now.since(self.next).min(time / 2);
         self.next = self.next.max(now) + (time - late);
-        self.left = self.left.saturating_sub(octets);
+        self.left = self.left.saturating_sub(bytes);
     }
 
     /// Takes back the latest [`Pacing::on_sent`]: the segment did not leave.
@@ -205,8 +205,8 @@ impl Connection {
         let rtt = u64::from(self.rtt.srtt_micros()?.max(1));
         let starting = window.cwnd < window.ssthresh / 2;
         let percent = if starting { config.pacing_ss_ratio } else { config.pacing_ca_ratio };
-        let octets = u64::from(window.cwnd.max(self.flight()));
-        Some(Rate::from_bytes_per_sec(octets * u64::from(percent) * 10_000 / rtt))
+        let bytes = u64::from(window.cwnd.max(self.flight()));
+        Some(Rate::from_bytes_per_sec(bytes * u64::from(percent) * 10_000 / rtt))
     }
 
     /// Bytes that the pace lets go at once; without any, the timer is set to when it does.
@@ -241,11 +241,11 @@ impl Connection {
         }
     }
 
-    /// `octets` of a paced connection leave, old or new.
+    /// `bytes` of a paced connection leave, old or new.
     #[cold]
-    pub(crate) fn note_paced(&mut self, cx: &Cx<'_>, octets: u32) {
-        if let Some(rate) = self.pacing_rate(cx.config).filter(|_| octets > 0) {
-            self.pacing_mut().on_sent(cx.now, octets, rate);
+    pub(crate) fn note_paced(&mut self, cx: &Cx<'_>, bytes: u32) {
+        if let Some(rate) = self.pacing_rate(cx.config).filter(|_| bytes > 0) {
+            self.pacing_mut().on_sent(cx.now, bytes, rate);
         }
     }
 
@@ -286,7 +286,7 @@ impl Connection {
     /// slow start while the peer's window is opening and not far ahead: it may open by the packet.
     fn measured_burst(&self, cx: &Cx<'_>, mss: u32, most: u32) -> u32 {
         let window = self.control.window();
-        let whole = |octets: u32| (octets - octets % mss).max(mss);
+        let whole = |bytes: u32| (bytes - bytes % mss).max(mss);
         let least = u32::from(cx.config.min_burst) * mss;
         // A window that does not open any more has no use for packets to count.
         let opens = self.bits.has(Bits::OPENING) && self.snd_wnd / 2 < window.cwnd;

@@ -23,7 +23,7 @@ use crate::{Cx, Pool, State};
 /// Early acknowledgment that has been given.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Promise {
-    octets: u32,
+    bytes: u32,
     /// Set aside in the pool.
     chunks: u32,
     /// TS.Recent as the first of it left it: none of it is older.
@@ -31,12 +31,12 @@ pub(crate) struct Promise {
 }
 
 impl Connection {
-    /// Data of the usual kind is held that continues all that was received and promised: `octets` of it, the first of
+    /// Data of the usual kind is held that continues all that was received and promised: `bytes` of it, the first of
     /// which come with the header `first`. True if the connection answers for them from now on, and will acknowledge
     /// them as it does data that it has received.
-    pub fn promise(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, octets: u32) -> bool {
-        let chunks = octets.div_ceil(CHUNK as u32);
-        if !self.may_promise(first, octets) || !cx.pool.set_aside(chunks) {
+    pub fn promise(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, bytes: u32) -> bool {
+        let chunks = bytes.div_ceil(CHUNK as u32);
+        if !self.may_promise(first, bytes) || !cx.pool.set_aside(chunks) {
             return false;
         }
         // RFC 7323, section 4.3.
@@ -47,22 +47,22 @@ impl Connection {
         }
         let stamp = self.ts_recent;
         let promise = &mut self.rare_mut().promise;
-        if promise.octets == 0 {
+        if promise.bytes == 0 {
             promise.stamp = stamp;
         }
-        promise.octets += octets;
+        promise.bytes += bytes;
         promise.chunks += chunks;
         self.bits.set(Bits::PROMISED);
         self.usual = NOTHING;
-        self.rcv_nxt += octets;
-        self.rcvbuf -= octets;
-        cx.counters.octets_promised += u64::from(octets);
+        self.rcv_nxt += bytes;
+        self.rcvbuf -= bytes;
+        cx.counters.bytes_promised += u64::from(bytes);
         self.acknowledge_data(cx);
         true
     }
 
     /// Would the short path take it, and is there room for it?
-    fn may_promise(&self, first: &Segment<'_>, octets: u32) -> bool {
+    fn may_promise(&self, first: &Segment<'_>, bytes: u32) -> bool {
         let refused = Bits::READ_CLOSED | Bits::READ_SHUT | Bits::DATED | Bits::ORPHAN | Bits::SIGNED;
         let usual = self.usual == Flags::ACK || self.bits.has(Bits::PROMISED);
         usual
@@ -71,9 +71,9 @@ impl Connection {
             && first.flags.0 & !Flags::PSH.0 == Flags::ACK.0
             && first.seq == self.rcv_nxt
             && first.ack.offset_from(self.snd_una) <= self.flight()
-            && octets <= self.receive_window()
-            && octets <= self.buffer_room()
-            && self.rcvbuf > octets + (1 << self.rcv_scale)
+            && bytes <= self.receive_window()
+            && bytes <= self.buffer_room()
+            && self.rcvbuf > bytes + (1 << self.rcv_scale)
             && self.options.clamp() >= self.rcvbuf
             && self.reassembly.is_none()
             && first.options.sack.is_empty()
@@ -84,8 +84,8 @@ impl Connection {
     /// Something arrives: what was promised counts as not received again, for it comes now.
     #[cold]
     pub(crate) fn redeem(&mut self, cx: &mut Cx<'_>) {
-        let Promise { octets, stamp, .. } = self.forget_promise(cx.pool);
-        self.rcv_nxt = self.rcv_nxt - octets;
+        let Promise { bytes, stamp, .. } = self.forget_promise(cx.pool);
+        self.rcv_nxt = self.rcv_nxt - bytes;
         self.last_ack_sent = self.last_ack_sent.earlier(self.rcv_nxt);
         self.ts_recent = stamp;
         self.refresh_usual();
@@ -96,7 +96,7 @@ impl Connection {
     pub(crate) fn forget_promise(&mut self, pool: &mut Pool) -> Promise {
         let promise = core::mem::take(&mut self.rare_mut().promise);
         self.bits.clear(Bits::PROMISED);
-        self.rcvbuf += promise.octets;
+        self.rcvbuf += promise.bytes;
         pool.give_back(promise.chunks);
         promise
     }
@@ -130,7 +130,7 @@ mod tests {
         (pair, packets)
     }
 
-    fn octets(packets: &[Packet]) -> u32 {
+    fn bytes(packets: &[Packet]) -> u32 {
         packets.iter().map(|packet| packet.payload.len() as u32).sum()
     }
 
@@ -146,21 +146,21 @@ mod tests {
         let (b, now) = (&mut pair.b, pair.now);
         let (before, edge) = (b.conn.rcv_nxt, b.conn.rcv_adv);
         let used = b.pool.used();
-        assert!(b.conn.promise(cx!(b, now), &packets[0].segment(), octets(&packets[..4])));
-        assert!(b.conn.promise(cx!(b, now), &packets[4].segment(), octets(&packets[4..])), "and more of it");
-        assert!(b.pool.used() >= used + octets(&packets) / CHUNK as u32, "memory is set aside");
+        assert!(b.conn.promise(cx!(b, now), &packets[0].segment(), bytes(&packets[..4])));
+        assert!(b.conn.promise(cx!(b, now), &packets[4].segment(), bytes(&packets[4..])), "and more of it");
+        assert!(b.pool.used() >= used + bytes(&packets) / CHUNK as u32, "memory is set aside");
         let ack = b.drain(now).pop().expect("at once: more than two segments");
-        assert_eq!(ack.header.ack, before + octets(&packets));
+        assert_eq!(ack.header.ack, before + bytes(&packets));
         let offered = ack.header.ack + (u32::from(ack.header.window) << b.conn.rcv_scale);
-        let room = before + b.conn.readable() + b.conn.rcvbuf + octets(&packets);
+        let room = before + b.conn.readable() + b.conn.rcvbuf + bytes(&packets);
         assert!(offered.at_or_before(room), "no more than there is room for behind what is held");
         assert!(offered.at_or_after(edge - (1 << b.conn.rcv_scale)), "and no edge that moves back");
         let stamps = ack.header.options.timestamps.expect("negotiated");
         assert_eq!(stamps.ecr, packets[0].header.options.timestamps.expect("negotiated").val);
         assert!(b.read(now).is_empty(), "nothing to read yet");
         hand_over(b, now, &packets);
-        assert_eq!(b.conn.rcv_nxt, before + octets(&packets));
-        assert_eq!(b.read(now).len(), octets(&packets) as usize);
+        assert_eq!(b.conn.rcv_nxt, before + bytes(&packets));
+        assert_eq!(b.read(now).len(), bytes(&packets) as usize);
         assert_eq!((b.pool.used(), b.conn.rcvbuf > 0), (used, true));
     }
 
@@ -171,7 +171,7 @@ mod tests {
             let (mut other, same) = in_flight(Config::default(), 6);
             let now = one.now;
             let b = &mut one.b;
-            assert!(b.conn.promise(cx!(b, now), &packets[0].segment(), octets(&packets)));
+            assert!(b.conn.promise(cx!(b, now), &packets[0].segment(), bytes(&packets)));
             let early = b.drain(now);
             for (end, packets) in [(&mut one.b, &packets), (&mut other.b, &same)] {
                 if each {
@@ -204,7 +204,7 @@ mod tests {
         }
         let (b, now) = (&mut pair.b, pair.now);
         for pair in packets.chunks(2) {
-            assert!(b.conn.promise(cx!(b, now), &pair[0].segment(), octets(pair)));
+            assert!(b.conn.promise(cx!(b, now), &pair[0].segment(), bytes(pair)));
             let ack = b.drain(now).pop().expect("two segments");
             let stamps = pair[0].header.options.timestamps.expect("negotiated");
             assert_eq!(ack.header.options.timestamps.expect("negotiated").ecr, stamps.val);
@@ -212,7 +212,7 @@ mod tests {
         packets.iter().for_each(|packet| {
             b.take(now, packet);
         });
-        assert_eq!((b.read(now).len(), b.counters.paws_drops), (octets(&packets) as usize, 0));
+        assert_eq!((b.read(now).len(), b.counters.paws_drops), (bytes(&packets) as usize, 0));
     }
 
     #[test]
@@ -220,9 +220,9 @@ mod tests {
         let (mut pair, packets) = in_flight(Config::default(), 6);
         let (b, now) = (&mut pair.b, pair.now);
         let first = packets[0].segment();
-        let refused = |b: &mut End, segment: &Segment<'_>, octets: u32| {
+        let refused = |b: &mut End, segment: &Segment<'_>, bytes: u32| {
             let before = (b.conn.rcv_nxt, b.conn.rcvbuf, b.pool.used());
-            assert!(!b.conn.promise(cx!(b, now), segment, octets));
+            assert!(!b.conn.promise(cx!(b, now), segment, bytes));
             assert_eq!((b.conn.rcv_nxt, b.conn.rcvbuf, b.pool.used()), before);
         };
         refused(b, &packets[1].segment(), MSS as u32);
@@ -242,7 +242,7 @@ mod tests {
     fn a_connection_that_dies_gives_back_what_was_set_aside() {
         let (mut pair, packets) = in_flight(Config::default(), 6);
         let (b, now) = (&mut pair.b, pair.now);
-        assert!(b.conn.promise(cx!(b, now), &packets[0].segment(), octets(&packets)));
+        assert!(b.conn.promise(cx!(b, now), &packets[0].segment(), bytes(&packets)));
         b.conn.abort(cx!(b, now));
         b.conn.release(&mut b.pool);
         assert_eq!(b.pool.used(), 0);

@@ -68,11 +68,11 @@ impl Prr {
         self.kept = self.space;
     }
 
-    /// `octets` left, old or new.
+    /// `bytes` left, old or new.
     /// RFC 9937, 6-5.
-    pub(crate) fn on_sent(&mut self, octets: u32) {
-        self.out += u64::from(octets);
-        self.space = self.space.saturating_sub(octets);
+    pub(crate) fn on_sent(&mut self, bytes: u32) {
+        self.out += u64::from(bytes);
+        self.space = self.space.saturating_sub(bytes);
         self.kept = self.kept.min(self.space);
     }
 

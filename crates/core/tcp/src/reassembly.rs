@@ -73,7 +73,7 @@ pub struct ReassemblyInfo {
     /// Runs held, each between two holes.
     pub runs: u16,
     /// Their bytes.
-    pub octets: u32,
+    pub bytes: u32,
     /// Bytes of memory that they occupy: whole chunks, those of holes included, and what is noted about them.
     pub memory: u32,
     /// Most runs, when something last came out of order; 0 while nothing is missing. The bytes are bounded by
@@ -134,7 +134,7 @@ impl Connection {
         self.reassembly.as_ref().map_or(ReassemblyInfo { refused, ..ReassemblyInfo::default() }, |queue| {
             ReassemblyInfo {
                 runs: queue.held.runs(),
-                octets: queue.held.octets(),
+                bytes: queue.held.bytes(),
                 memory: queue.charged,
                 limit: queue.limit,
                 refused,

@@ -137,7 +137,7 @@ impl Connection {
         }
         // After a timeout an acknowledgment may run ahead of what was sent again, because the peer held the rest.
         let pipe = loss.board.pipe(self.snd_una, self.snd_nxt, loss.rack.lost, loss.resend);
-        pipe.saturating_sub(loss.resent.lost_octets())
+        pipe.saturating_sub(loss.resent.lost_bytes())
     }
 
     /// Bytes in flight that are SACKed, that count as lost, and that were sent again.
@@ -193,12 +193,12 @@ impl Connection {
         (cwnd + extra).saturating_sub(self.pipe())
     }
 
-    /// `octets` left, old or new, while a repair is under way.
+    /// `bytes` left, old or new, while a repair is under way.
     /// RFC 9937, 6-5.
     #[cold]
-    pub(crate) fn count_repair(&mut self, octets: u32) {
+    pub(crate) fn count_repair(&mut self, bytes: u32) {
         if self.is_metered() {
-            self.loss().prr.on_sent(octets);
+            self.loss().prr.on_sent(bytes);
         }
     }
 
@@ -606,16 +606,16 @@ impl Loss {
     }
 
     /// Counts bytes that were retransmitted. Neither a probe nor what was cut anew is a repair that could be undone.
-    pub(crate) fn count_again(&mut self, octets: u32) {
+    pub(crate) fn count_again(&mut self, bytes: u32) {
         if matches!(self.phase, Phase::Fast | Phase::Timeout) {
-            self.again = self.again.saturating_add(octets);
+            self.again = self.again.saturating_add(bytes);
         }
     }
 
     /// Takes back what [`Loss::count_again`] counted for a segment that never left.
-    pub(crate) fn uncount_again(&mut self, octets: u32) {
+    pub(crate) fn uncount_again(&mut self, bytes: u32) {
         if matches!(self.phase, Phase::Fast | Phase::Timeout) {
-            self.again = self.again.saturating_sub(octets);
+            self.again = self.again.saturating_sub(bytes);
         }
     }
 }

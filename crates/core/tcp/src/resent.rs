@@ -41,7 +41,7 @@ impl Piece {
 struct Pieces {
     list: VecDeque<Piece>,
     /// Of all pieces.
-    octets: u32,
+    bytes: u32,
     /// Pieces compared or moved since [`Resent::take_steps`] was called.
     steps: u64,
 }
@@ -61,7 +61,7 @@ impl Pieces {
     fn insert(&mut self, piece: Piece) {
         self.carve(piece.start, piece.end, |_| {});
         let place = self.seek(piece.start);
-        self.octets += piece.len();
+        self.bytes += piece.len();
         self.count_steps(place, 0);
         if let Some(before) = place.checked_sub(1).and_then(|i| self.list.get_mut(i))
             && before.adjoins(&piece)
@@ -82,19 +82,19 @@ impl Pieces {
         let Some(piece) = self.list.get(place).copied().filter(|piece| piece.start.before(end)) else {
             return self.count_steps(place, 0);
         };
-        let mut take = |octets: &mut u32, part: Piece| {
-            *octets -= part.len();
+        let mut take = |bytes: &mut u32, part: Piece| {
+            *bytes -= part.len();
             gone(part);
         };
         if piece.start.before(start) {
             self.list[place].end = start;
             place += 1;
-            take(&mut self.octets, Piece { start, end: piece.end.earlier(end), ..piece });
+            take(&mut self.bytes, Piece { start, end: piece.end.earlier(end), ..piece });
             if end.before(piece.end) {
                 let rest = Piece { start: end, ..piece };
                 self.count_steps(place, 1);
                 if self.list.len() >= MOST {
-                    self.octets -= rest.len();
+                    self.bytes -= rest.len();
                     return;
                 }
                 return self.list.insert(place, rest);
@@ -103,17 +103,17 @@ impl Pieces {
         let whole = self.list.range(place..).take_while(|piece| piece.end.at_or_before(end)).count();
         self.count_steps(place, whole);
         for piece in self.list.drain(place..place + whole) {
-            take(&mut self.octets, piece);
+            take(&mut self.bytes, piece);
         }
         if let Some(piece) = self.list.get_mut(place).filter(|piece| piece.start.before(end)) {
-            take(&mut self.octets, Piece { end, ..*piece });
+            take(&mut self.bytes, Piece { end, ..*piece });
             piece.start = end;
         }
     }
 
     fn clear(&mut self) {
         self.list.clear();
-        self.octets = 0;
+        self.bytes = 0;
     }
 
     /// A search compares a few pieces, and a change at `place` moves those on its shorter side; `whole` are removed.
@@ -260,8 +260,8 @@ impl Resent {
     }
 
     /// Bytes that are lost again.
-    pub(crate) fn lost_octets(&self) -> u32 {
-        self.lost.octets
+    pub(crate) fn lost_bytes(&self) -> u32 {
+        self.lost.bytes
     }
 
     /// `start..end` is not lost again, or not known to be.

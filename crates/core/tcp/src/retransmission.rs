@@ -67,15 +67,15 @@ impl Connection {
     /// `stretch` leaves.
     pub(crate) fn resent(&mut self, cx: &Cx<'_>, stretch: Stretch) {
         let (una, sack) = (self.snd_una, self.bits.has(Bits::SACK));
-        let octets = stretch.len + u32::from(stretch.fin);
-        let end = stretch.seq + octets;
+        let bytes = stretch.len + u32::from(stretch.fin);
+        let end = stretch.seq + bytes;
         // PRR counts data: the FIN's number shall not take a segment's place.
         self.count_repair(stretch.len);
         let loss = self.loss();
         if stretch.seq == una {
             loss.urgent = false;
         }
-        loss.count_again(octets);
+        loss.count_again(bytes);
         if sack {
             loss.resent.push(stretch.seq, end, cx.now.as_micros() as u32);
         }
@@ -84,11 +84,11 @@ impl Connection {
         }
     }
 
-    /// The retransmission of `octets` that began at `seq` never left.
-    pub(crate) fn retransmission_failed(&mut self, seq: Seq, octets: u32) {
+    /// The retransmission of `bytes` that began at `seq` never left.
+    pub(crate) fn retransmission_failed(&mut self, seq: Seq, bytes: u32) {
         let una = self.snd_una;
         if let Some(loss) = &mut self.loss {
-            loss.uncount_again(octets);
+            loss.uncount_again(bytes);
             loss.resend = loss.resend.earlier(seq);
             loss.resent.cut(seq);
             loss.urgent |= seq.at_or_before(una);

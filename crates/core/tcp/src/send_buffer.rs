@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_goes_with_its_last_octet() {
+    fn the_reference_goes_with_its_last_byte() {
         let (mut pool, mut buffer) = (Pool::new(4), SendBuffer::new(1 << 20));
         let bytes: Arc<[u8]> = [7; 10_000].into();
         assert_eq!(buffer.append(&mut pool, b"head"), 4);

@@ -231,7 +231,7 @@ mod tests {
 
     /// RFC 8985, 5.1-1.
     #[test]
-    fn agrees_with_a_list_of_octets() {
+    fn agrees_with_a_list_of_bytes() {
         seeded("sent", 300, 1_200, fuzz::sent);
     }
 

@@ -51,13 +51,13 @@ const NODELAY: u8 = 0x80;
 const _: () = assert!(OFFERED < NODELAY as u64);
 
 impl Features {
-    /// Those of a byte that [`Features::octet`] gave.
-    pub const fn of(octet: u8) -> Features {
-        Features(octet & (OFFERED as u8 | NODELAY))
+    /// Those of a byte that [`Features::byte`] gave.
+    pub const fn of(byte: u8) -> Features {
+        Features(byte & (OFFERED as u8 | NODELAY))
     }
 
     /// All of them in a byte, for who stores them.
-    pub const fn octet(self) -> u8 {
+    pub const fn byte(self) -> u8 {
         self.0
     }
 

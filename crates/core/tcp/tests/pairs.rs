@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tcp::Error;
-use tcp::fuzz::{Course, pair_octets, pair_told};
+use tcp::fuzz::{Course, pair_bytes, pair_told};
 
 /// Lines of a failure's time line that are shown.
 const LINES: usize = 120;
@@ -26,7 +26,7 @@ const LOT: u64 = 250;
 struct Sum {
     segments: u64,
     lost: u64,
-    octets: u64,
+    bytes: u64,
     retransmits: u64,
     timeouts: u64,
     complete: u64,
@@ -41,7 +41,7 @@ impl Sum {
     fn add(&mut self, course: &Course) {
         self.segments += u64::from(course.segments);
         self.lost += u64::from(course.lost);
-        self.octets += u64::from(course.octets);
+        self.bytes += u64::from(course.bytes);
         self.retransmits += course.retransmits;
         self.timeouts += course.timeouts;
         self.complete += u64::from(course.complete);
@@ -56,7 +56,7 @@ impl Sum {
     fn join(&mut self, other: &Sum) {
         self.segments += other.segments;
         self.lost += other.lost;
-        self.octets += other.octets;
+        self.bytes += other.bytes;
         self.retransmits += other.retransmits;
         self.timeouts += other.timeouts;
         self.complete += other.complete;
@@ -74,7 +74,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn course(seed: u64) -> Result<Course, ()> {
-    let quietly = AssertUnwindSafe(|| pair_told(&pair_octets(seed), &mut |_, _| {}));
+    let quietly = AssertUnwindSafe(|| pair_told(&pair_bytes(seed), &mut |_, _| {}));
     catch_unwind(quietly).map_err(drop)
 }
 
@@ -83,7 +83,7 @@ fn replay(seed: u64, all: bool) {
     let mut lines = VecDeque::new();
     let mut begun = None;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        pair_told(&pair_octets(seed), &mut |now, what| {
+        pair_told(&pair_bytes(seed), &mut |now, what| {
             let at = now.since(*begun.get_or_insert(now)).as_secs_f64();
             lines.push_back(format!("{at:12.6} {what}"));
             if lines.len() > LINES && !all {

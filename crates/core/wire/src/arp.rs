@@ -64,9 +64,9 @@ impl Packet {
         put(into, 0, PREFIX);
         put(into, 6, operation.to_be_bytes());
         put(into, 8, self.sender_mac);
-        put(into, 14, self.sender.v4_octets().unwrap_or_default());
+        put(into, 14, self.sender.v4_bytes().unwrap_or_default());
         put(into, 18, self.target_mac);
-        put(into, 24, self.target.v4_octets().unwrap_or_default());
+        put(into, 24, self.target.v4_bytes().unwrap_or_default());
         LEN
     }
 }

@@ -86,8 +86,8 @@ impl Header {
         put(into, 2, total.to_be_bytes());
         put(into, 4, self.id.to_be_bytes());
         put(into, 6, [if self.dont_fragment { 0x40 } else { 0 }, 0, self.ttl, self.protocol, 0, 0]);
-        put(into, 12, self.src.v4_octets().unwrap_or_default());
-        put(into, 16, self.dst.v4_octets().unwrap_or_default());
+        put(into, 12, self.src.v4_bytes().unwrap_or_default());
+        put(into, 16, self.dst.v4_bytes().unwrap_or_default());
         let checksum = Sum::of(into).checksum();
         put(into, 10, checksum.to_be_bytes());
         HEADER_LEN

@@ -156,8 +156,8 @@ impl Header {
         put(into, 0, first.to_be_bytes());
         put(into, 4, self.payload_len.to_be_bytes());
         put(into, 6, [self.protocol, self.ttl]);
-        put(into, 8, self.src.octets());
-        put(into, 24, self.dst.octets());
+        put(into, 8, self.src.bytes());
+        put(into, 24, self.dst.bytes());
         HEADER_LEN
     }
 }

@@ -140,7 +140,7 @@ impl Message {
             }
         };
         put(into, 0, [kind, 0, 0, 0, flags, 0, 0, 0]);
-        put(into, 8, target.octets());
+        put(into, 8, target.bytes());
         if let Some(mac) = mac {
             put(into, 24, [option, 1]);
             put(into, 26, mac);
@@ -155,13 +155,13 @@ const SOLICITED_PREFIX: [u8; 13] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff]
 
 /// The group that every host with an address like `addr` listens to (RFC 4291, section 2.7.1).
 pub fn solicited_node(addr: Addr) -> Addr {
-    let mut octets = addr.octets();
-    octets[..13].copy_from_slice(&SOLICITED_PREFIX);
-    Addr::v6(octets)
+    let mut bytes = addr.bytes();
+    bytes[..13].copy_from_slice(&SOLICITED_PREFIX);
+    Addr::v6(bytes)
 }
 
 fn is_solicited_node(addr: Addr) -> bool {
-    addr.octets().starts_with(&SOLICITED_PREFIX)
+    addr.bytes().starts_with(&SOLICITED_PREFIX)
 }
 
 /// The Ethernet address of an IPv6 group (RFC 2464, section 7).

@@ -78,7 +78,7 @@ pub fn parse_frame(bytes: &[u8], whole: usize) -> Result<Frame, ParseError> {
 /// The first thing wrong with it, by name.
 #[inline]
 pub fn parse_ip(bytes: &[u8], whole: usize) -> Result<Packet, ParseError> {
-    match bytes.first().map(|octet| octet >> 4) {
+    match bytes.first().map(|byte| byte >> 4) {
         Some(4) => parse_v4(bytes, 0, whole),
         Some(6) => parse_v6(bytes, 0, whole),
         Some(_) => Err(ParseError::IpVersion),

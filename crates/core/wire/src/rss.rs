@@ -40,10 +40,10 @@ impl Toeplitz {
     pub fn received(&self, flow: &FlowKey) -> u32 {
         let (local, remote) = (flow.local(), flow.remote());
         let ports = [remote.port.to_be_bytes(), local.port.to_be_bytes()];
-        match (remote.addr.v4_octets(), local.addr.v4_octets()) {
+        match (remote.addr.v4_bytes(), local.addr.v4_bytes()) {
             (Some(from), Some(to)) => self.hash(from.iter().chain(&to).chain(ports.as_flattened())),
             _ => {
-                let (from, to) = (remote.addr.octets(), local.addr.octets());
+                let (from, to) = (remote.addr.bytes(), local.addr.bytes());
                 self.hash(from.iter().chain(&to).chain(ports.as_flattened()))
             }
         }

@@ -70,8 +70,8 @@ fn template(from: (Addr, [u8; 6]), to: (Addr, [u8; 6]), len: usize) -> Vec<u8> {
     packet[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
     packet[16..18].copy_from_slice(&((len.max(54) - 14) as u16).to_be_bytes());
     packet[22..24].copy_from_slice(&[64, 6]);
-    packet[26..30].copy_from_slice(&from.0.v4_octets().unwrap());
-    packet[30..34].copy_from_slice(&to.0.v4_octets().unwrap());
+    packet[26..30].copy_from_slice(&from.0.v4_bytes().unwrap());
+    packet[30..34].copy_from_slice(&to.0.v4_bytes().unwrap());
     packet[34..36].copy_from_slice(&PORT.to_be_bytes());
     packet[36..38].copy_from_slice(&PORT.to_be_bytes());
     packet[46..48].copy_from_slice(&[0x50, 0x10]);

@@ -67,9 +67,9 @@ impl Ledger {
     /// Notes that connections leave from `port`, or no more.
     pub(crate) fn note(&mut self, port: u16, ours: bool) -> io::Result<()> {
         let (at, bit) = (usize::from(port / 8), 1 << (port % 8));
-        let octet = &mut self.notes[at];
-        *octet = if ours { *octet | bit } else { *octet & !bit };
-        self.file.write_all_at(&[*octet], at as u64)
+        let byte = &mut self.notes[at];
+        *byte = if ours { *byte | bit } else { *byte & !bit };
+        self.file.write_all_at(&[*byte], at as u64)
     }
 }
 

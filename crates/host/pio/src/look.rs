@@ -21,19 +21,19 @@ pub(crate) fn ip_start(medium: Medium) -> usize {
     if medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 }
 }
 
-/// Looks at a packet of `whole` bytes, the first of which are in `octets`; `None` if it is no TCP, or not whole.
-pub(crate) fn look(octets: &[u8], whole: usize, medium: Medium) -> Option<Look> {
+/// Looks at a packet of `whole` bytes, the first of which are in `bytes`; `None` if it is no TCP, or not whole.
+pub(crate) fn look(bytes: &[u8], whole: usize, medium: Medium) -> Option<Look> {
     let ip = ip_start(medium);
-    let plain = if is_ipv4(octets, medium) { plain_tcp_v4(octets, ip, whole) } else { None };
+    let plain = if is_ipv4(bytes, medium) { plain_tcp_v4(bytes, ip, whole) } else { None };
     let packet = match (plain, medium) {
         (Some(packet), _) => packet,
-        (None, Medium::Ip) => parse_ip(octets, whole).ok()?,
-        (None, Medium::Ethernet) => match parse_frame(octets, whole).ok()?.content {
+        (None, Medium::Ip) => parse_ip(bytes, whole).ok()?,
+        (None, Medium::Ethernet) => match parse_frame(bytes, whole).ok()?.content {
             Content::Ip(packet) => packet,
             Content::Arp(_) => return None,
         },
     };
-    let upper = packet.upper(octets);
+    let upper = packet.upper(bytes);
     if packet.protocol != protocol::TCP {
         return None;
     }
@@ -46,8 +46,8 @@ pub(crate) fn look(octets: &[u8], whole: usize, medium: Medium) -> Option<Look> 
 
 /// Is a TCP packet's checksum right, or as good as right, because its sender is a `local_peer`? If neither, nothing is
 /// known of it: the stack looks again, and counts it.
-pub(crate) fn judge(packet: &Packet, octets: &[u8], summer: Summer, local_peer: bool) -> RxChecksum {
-    let upper = packet.upper(octets);
+pub(crate) fn judge(packet: &Packet, bytes: &[u8], summer: Summer, local_peer: bool) -> RxChecksum {
+    let upper = packet.upper(bytes);
     if packet.pseudo().plus(summer(upper)).is_valid() {
         return RxChecksum::Verified;
     }
@@ -56,6 +56,6 @@ pub(crate) fn judge(packet: &Packet, octets: &[u8], summer: Summer, local_peer: 
     if partial { RxChecksum::Partial } else { RxChecksum::Unverified }
 }
 
-fn is_ipv4(octets: &[u8], medium: Medium) -> bool {
-    medium == Medium::Ip || octets.get(12..14) == Some(&[8, 0])
+fn is_ipv4(bytes: &[u8], medium: Medium) -> bool {
+    medium == Medium::Ip || bytes.get(12..14) == Some(&[8, 0])
 }

@@ -30,9 +30,9 @@ impl PeerHash {
 
     /// The hash of a peer. Its upper bits are the good ones.
     pub(crate) fn of(&self, peer: Endpoint) -> u32 {
-        let octets = peer.addr.octets();
+        let bytes = peer.addr.bytes();
         let mut words = [0; WORDS];
-        for (word, pair) in words.iter_mut().zip(octets.as_chunks().0) {
+        for (word, pair) in words.iter_mut().zip(bytes.as_chunks().0) {
             *word = u32::from(u16::from_be_bytes(*pair));
         }
         words[WORDS - 1] = peer.port.into();
@@ -72,18 +72,18 @@ mod tests {
                 // One address, any port; an IPv6 /64; any address, one port.
                 crafted(&guess, 200, || Endpoint::new(Addr::v4([10, 0, 0, 2]), rng.next_u32() as u16)),
                 crafted(&guess, 2000, || {
-                    let mut octets = [0xfd; 16];
-                    octets[8..].copy_from_slice(&rng.next_u64().to_be_bytes());
-                    Endpoint::new(Addr::v6(octets), 4000)
+                    let mut bytes = [0xfd; 16];
+                    bytes[8..].copy_from_slice(&rng.next_u64().to_be_bytes());
+                    Endpoint::new(Addr::v6(bytes), 4000)
                 }),
                 crafted(&guess, 2000, || Endpoint::new(Addr::v4(rng.next_u32().to_be_bytes()), 4000)),
                 // Whatever the key: words that differ in their top bits only.
                 (0..512)
                     .map(|bits: u16| {
                         let word = |at: usize| (bits >> at & 1) << 15;
-                        let octets: Vec<u8> = (0..8).flat_map(|at| word(at).to_be_bytes()).collect();
-                        let octets = octets.try_into().expect("eight words");
-                        Endpoint::new(Addr::v6(octets), word(8))
+                        let bytes: Vec<u8> = (0..8).flat_map(|at| word(at).to_be_bytes()).collect();
+                        let bytes = bytes.try_into().expect("eight words");
+                        Endpoint::new(Addr::v6(bytes), word(8))
                     })
                     .collect(),
             ];

@@ -30,12 +30,12 @@ const LONG: core::ops::RangeInclusive<usize> = 256..=1 << 16;
 
 /// To be called only where there is AVX2, so [`summer`] alone gives it away.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-fn by_avx2(octets: &[u8]) -> Sum {
-    if !LONG.contains(&octets.len()) {
-        return Sum::of(octets);
+fn by_avx2(bytes: &[u8]) -> Sum {
+    if !LONG.contains(&bytes.len()) {
+        return Sum::of(bytes);
     }
     // SAFETY: the processor has AVX2, as `summer` asked before it gave this function away.
-    unsafe { avx2::sum_of(octets) }
+    unsafe { avx2::sum_of(bytes) }
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -70,16 +70,16 @@ mod avx2 {
     /// as what it has above 32,768, and these are added in the end. Steps end where the bytes do, but for an odd one;
     /// what is before them is part of a step, and all else of that counts as zeros: so nothing branches but a loop.
     #[target_feature(enable = "avx2")]
-    pub(super) fn sum_of(octets: &[u8]) -> Sum {
+    pub(super) fn sum_of(bytes: &[u8]) -> Sum {
         let (lowest, one) = (_mm256_set1_epi16(i16::MIN), _mm256_set1_epi16(1));
         let add = |sum: &mut __m256i, words: __m256i| {
             *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(_mm256_xor_si256(words, lowest), one));
         };
-        let (pairs, last) = octets.as_chunks::<2>();
+        let (pairs, last) = bytes.as_chunks::<2>();
         let (before, steps) = pairs.as_flattened().as_rchunks::<STEP>();
         let mut sums = [_mm256_setzero_si256(); SUMS];
         if let (Some(first), Some(mask)) =
-            (octets.first_chunk::<STEP>(), HEAD[STEP - before.len()..].first_chunk::<STEP>())
+            (bytes.first_chunk::<STEP>(), HEAD[STEP - before.len()..].first_chunk::<STEP>())
         {
             for (nth, (vector, mask)) in first.as_chunks().0.iter().zip(mask.as_chunks().0).enumerate() {
                 add(&mut sums[nth % SUMS], _mm256_and_si256(load(vector), load(mask)));
@@ -94,14 +94,14 @@ mod avx2 {
         let lanes = _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
         let words = (steps.len() + 1) * (STEP / 2);
         let sum = i64::from(lanes_sum(lanes)) + ((words as i64) << 15);
-        Sum::of_words(sum as u64 + last.first().map_or(0, |octet| u64::from(*octet)))
+        Sum::of_words(sum as u64 + last.first().map_or(0, |byte| u64::from(*byte)))
     }
 
     #[target_feature(enable = "avx2")]
     #[inline]
-    fn load(octets: &[u8; VECTOR]) -> __m256i {
+    fn load(bytes: &[u8; VECTOR]) -> __m256i {
         // SAFETY: an array of 32 bytes may be read, wherever it lies.
-        unsafe { _mm256_loadu_si256(octets.as_ptr().cast()) }
+        unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
     }
 
     #[target_feature(enable = "avx2")]
@@ -120,25 +120,25 @@ mod tests {
     use base::Rng;
 
     #[track_caller]
-    fn agrees(octets: &[u8]) {
-        let (fast, plain) = (summer()(octets).fold(), Sum::of(octets).fold());
+    fn agrees(bytes: &[u8]) {
+        let (fast, plain) = (summer()(bytes).fold(), Sum::of(bytes).fold());
         // +0 and -0 are one number.
         let same = fast == plain || fast.is_multiple_of(0xffff) && plain.is_multiple_of(0xffff);
-        assert!(same, "{} bytes: {fast:#x}, {plain:#x}", octets.len());
-        let zero = octets.iter().all(|octet| *octet == 0);
+        assert!(same, "{} bytes: {fast:#x}, {plain:#x}", bytes.len());
+        let zero = bytes.iter().all(|byte| *byte == 0);
         assert!(zero == (fast == 0), "only zeros sum up to the zero that means nothing");
     }
 
     #[test]
     fn every_length_and_place() {
-        let mut octets = vec![0; 3000];
-        Rng::new(1).fill(&mut octets);
+        let mut bytes = vec![0; 3000];
+        Rng::new(1).fill(&mut bytes);
         for start in 0..33 {
             for len in 0..if cfg!(miri) { 3 } else { 800 } {
-                agrees(&octets[start..start + len]);
+                agrees(&bytes[start..start + len]);
             }
             for len in 1400..1600 {
-                agrees(&octets[start..start + len]);
+                agrees(&bytes[start..start + len]);
             }
         }
     }
@@ -152,9 +152,9 @@ mod tests {
         }
         let mut rng = Rng::new(2);
         for _ in 0..if cfg!(miri) { 2 } else { 200 } {
-            let mut octets = vec![0; rng.below(200_000) as usize];
-            rng.fill(&mut octets);
-            agrees(&octets);
+            let mut bytes = vec![0; rng.below(200_000) as usize];
+            rng.fill(&mut bytes);
+            agrees(&bytes);
         }
     }
 }

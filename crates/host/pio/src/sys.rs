@@ -60,18 +60,18 @@ pub(crate) enum SockAddr {
 impl SockAddr {
     /// `addr` and `port`; IPv6 link-local addresses are those on interface `ifindex`.
     pub(crate) fn new(addr: Addr, port: u16, ifindex: u32) -> SockAddr {
-        match addr.v4_octets() {
-            Some(octets) => SockAddr::V4(libc::sockaddr_in {
+        match addr.v4_bytes() {
+            Some(bytes) => SockAddr::V4(libc::sockaddr_in {
                 sin_family: libc::AF_INET as u16,
                 sin_port: port.to_be(),
-                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(octets) },
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(bytes) },
                 sin_zero: [0; 8],
             }),
             None => SockAddr::V6(libc::sockaddr_in6 {
                 sin6_family: libc::AF_INET6 as u16,
                 sin6_port: port.to_be(),
                 sin6_flowinfo: 0,
-                sin6_addr: libc::in6_addr { s6_addr: addr.octets() },
+                sin6_addr: libc::in6_addr { s6_addr: addr.bytes() },
                 sin6_scope_id: if addr.is_link_local_v6() { ifindex } else { 0 },
             }),
         }
@@ -104,10 +104,10 @@ pub(crate) fn bind_to_interface(fd: RawFd, ifindex: u32) -> io::Result<()> {
 /// Makes an interface hear frames for others too, until the packet socket `fd` is closed.
 pub(crate) fn hear_everybody(fd: RawFd, ifindex: u32) -> io::Result<()> {
     // SAFETY: all zero is a valid packet_mreq.
-    let mut wish: libc::packet_mreq = unsafe { std::mem::zeroed() };
-    wish.mr_ifindex = ifindex as i32;
-    wish.mr_type = libc::PACKET_MR_PROMISC as u16;
-    set_option(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wish)
+    let mut request: libc::packet_mreq = unsafe { std::mem::zeroed() };
+    request.mr_ifindex = ifindex as i32;
+    request.mr_type = libc::PACKET_MR_PROMISC as u16;
+    set_option(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
 /// Returns true if the packet socket `fd` is on no interface any more, because its own was deleted.

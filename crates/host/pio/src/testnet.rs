@@ -273,9 +273,9 @@ impl<P: PacketIo> Puppet<P> {
 
     fn take_what_continues(&mut self) {
         while let Some(at) = self.early.iter().position(|(seq, ..)| seq.at_or_before(self.expected)) {
-            let (seq, octets, fin) = self.early.swap_remove(at);
+            let (seq, bytes, fin) = self.early.swap_remove(at);
             let known = self.expected.offset_from(seq) as usize;
-            let Some(new) = octets.get(known..) else { continue };
+            let Some(new) = bytes.get(known..) else { continue };
             self.seen.received.extend_from_slice(new);
             self.expected += new.len() as u32 + u32::from(fin && !self.seen.fin);
             self.seen.fin |= fin;

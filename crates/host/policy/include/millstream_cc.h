@@ -97,8 +97,8 @@ struct millstream_cc_ecn {
     uint64_t now_ns;          /* when it came */
     uint32_t segments;        /* segments newly known to have arrived */
     uint32_t marked_segments; /* packets of these with CE */
-    uint32_t octets;          /* bytes newly known to have arrived */
-    uint32_t marked_octets;   /* bytes of these with CE */
+    uint32_t bytes;           /* bytes newly known to have arrived */
+    uint32_t marked_bytes;    /* bytes of these with CE */
 };
 
 /* Kinds of congestion. */

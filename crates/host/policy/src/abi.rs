@@ -111,8 +111,8 @@ mirror! {
         now_ns: u64,
         segments: u32,
         marked_segments: u32,
-        octets: u32,
-        marked_octets: u32,
+        bytes: u32,
+        marked_bytes: u32,
     }
     "millstream_cc_congestion" Congestion {
         now_ns: u64,

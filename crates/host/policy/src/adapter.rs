@@ -234,8 +234,8 @@ impl Controller for Loaded {
             now_ns: feedback.now.as_nanos(),
             segments: feedback.segments,
             marked_segments: feedback.marked_segments,
-            octets: feedback.octets,
-            marked_octets: feedback.marked_octets,
+            bytes: feedback.bytes,
+            marked_bytes: feedback.marked_bytes,
         };
         hook!(self.ecn(&told));
     }

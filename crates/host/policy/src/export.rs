@@ -255,8 +255,8 @@ unsafe extern "C" fn ecn<E: Export>(state: *mut c_void, window: *mut abi::Window
         now: Instant::from_nanos(told.now_ns),
         segments: told.segments,
         marked_segments: told.marked_segments,
-        octets: told.octets,
-        marked_octets: told.marked_octets,
+        bytes: told.bytes,
+        marked_bytes: told.marked_bytes,
     };
     // SAFETY: as in `established`.
     unsafe { call::<E>(state, window, |policy| policy.on_ecn(&feedback)) };

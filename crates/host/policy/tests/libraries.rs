@@ -166,11 +166,11 @@ fn what_makes_no_sense_is_corrected_and_counted() {
 #[test]
 fn a_state_is_zeroed_aligned_its_own_and_given_back() {
     let body = "static int alive; static int moody;\n\
-        struct own { unsigned char octets[4096]; int64_t value; };\n\
+        struct own { unsigned char bytes[4096]; int64_t value; };\n\
         static const struct millstream_cc_tunable rows[] = {{\"value\", \"A value.\", -5, 5}, \
             {\"alive\", \"States that live.\", 0, 100}, {\"moody\", \"Is init to fail?\", 0, 1}};\n\
         static int init(void *s) { struct own *o = s; if (moody || (uintptr_t)s % 256) return 1;\n\
-            for (int i = 0; i < 4096; i++) { if (o->octets[i]) return 1; } o->octets[7] = 9; alive++; return 0; }\n\
+            for (int i = 0; i < 4096; i++) { if (o->bytes[i]) return 1; } o->bytes[7] = 9; alive++; return 0; }\n\
         static void destroy(void *s) { (void)s; alive--; }\n\
         static int64_t get(const void *s, uint32_t i) { const struct own *o = s; \
             return i == 0 ? o->value : i == 1 ? alive : moody; }\n\

@@ -12,7 +12,7 @@ fn main() {}
 fn main() {
     frames();
     items();
-    octets();
+    bytes();
     bell();
     shared();
 }
@@ -99,7 +99,7 @@ fn items() {
 }
 
 #[cfg(not(loom))]
-fn octets() {
+fn bytes() {
     for size in [64, 1460, 16_384] {
         let (mut tx, mut rx) = ring::bytes::bytes(65_536);
         let (data, mut into) = (vec![7; size], vec![0; size]);

@@ -4,46 +4,46 @@ use crate::ends::{Places, Reader, Writer, capacity_for, ends};
 use crate::sync::UnsafeCell;
 use core::fmt;
 
-struct Octets {
-    octets: Box<[core::cell::UnsafeCell<u8>]>,
+struct Bytes {
+    bytes: Box<[core::cell::UnsafeCell<u8>]>,
     /// Loom sees no bytes, so each has a shadow that both sides touch where they touch the byte.
     #[cfg(loom)]
     shadow: Box<[UnsafeCell<()>]>,
 }
 
 // SAFETY: a byte belongs to one side at a time (see `ends`).
-unsafe impl Sync for Octets {}
+unsafe impl Sync for Bytes {}
 
 #[cfg(not(loom))]
 const _: fn(()) -> UnsafeCell<()> = UnsafeCell::new;
 
-impl Places for Octets {
+impl Places for Bytes {
     #[inline]
     fn capacity(&self) -> usize {
-        self.octets.len()
+        self.bytes.len()
     }
 
     fn abandon(&mut self, _: impl Iterator<Item = usize>) {}
 }
 
-impl Octets {
+impl Bytes {
     fn base(&self) -> *mut u8 {
         // Every byte is in a cell, so writing through a pointer from a shared borrow is in order.
-        core::cell::UnsafeCell::raw_get(self.octets.as_ptr())
+        core::cell::UnsafeCell::raw_get(self.bytes.as_ptr())
     }
 
     /// The bytes at `position..position + len`: up to the end of the memory, and the rest from its start.
     #[inline]
     fn split(&self, position: usize, len: usize) -> (usize, usize, usize) {
-        let at = position & (self.octets.len() - 1);
-        let first = len.min(self.octets.len() - at);
+        let at = position & (self.bytes.len() - 1);
+        let first = len.min(self.bytes.len() - at);
         (at, first, len - first)
     }
 
     #[cfg(loom)]
     fn touch(&self, position: usize, len: usize, write: bool) {
         for i in 0..len {
-            let cell = &self.shadow[position.wrapping_add(i) & (self.octets.len() - 1)];
+            let cell = &self.shadow[position.wrapping_add(i) & (self.bytes.len() - 1)];
             if write { cell.with_mut(|_| ()) } else { cell.with(|_| ()) }
         }
     }
@@ -61,19 +61,19 @@ pub fn bytes(capacity: usize) -> (ByteProducer, ByteConsumer) {
 /// [`bytes`] whose positions start at `at`, for models that wrap at every offset.
 fn bytes_at(capacity: usize, at: usize) -> (ByteProducer, ByteConsumer) {
     let capacity = capacity_for(capacity);
-    let octets = vec![0u8; capacity].into_boxed_slice();
-    let octets = Octets {
+    let bytes = vec![0u8; capacity].into_boxed_slice();
+    let bytes = Bytes {
         // SAFETY: a cell of a byte is laid out like the byte, and the box is owned alone.
-        octets: unsafe { Box::from_raw(Box::into_raw(octets) as *mut [core::cell::UnsafeCell<u8>]) },
+        bytes: unsafe { Box::from_raw(Box::into_raw(bytes) as *mut [core::cell::UnsafeCell<u8>]) },
         #[cfg(loom)]
         shadow: (0..capacity).map(|_| UnsafeCell::new(())).collect(),
     };
-    let (writer, reader) = ends(octets, at);
+    let (writer, reader) = ends(bytes, at);
     (ByteProducer(writer), ByteConsumer(reader))
 }
 
 /// The end that bytes go in.
-pub struct ByteProducer(Writer<Octets>);
+pub struct ByteProducer(Writer<Bytes>);
 
 impl ByteProducer {
     /// Most bytes the ring holds.
@@ -145,7 +145,7 @@ impl ByteProducer {
 }
 
 /// The end that bytes come out of, in order.
-pub struct ByteConsumer(Reader<Octets>);
+pub struct ByteConsumer(Reader<Bytes>);
 
 impl ByteConsumer {
     /// Most bytes the ring holds.
@@ -335,8 +335,8 @@ mod tests {
         let (mut seen, mut buffer) = (0, [0; 777]);
         while !rx.is_finished() {
             let count = rx.read(&mut buffer);
-            for (i, &octet) in buffer[..count].iter().enumerate() {
-                assert_eq!(usize::from(octet), (seen + i) % 251);
+            for (i, &byte) in buffer[..count].iter().enumerate() {
+                assert_eq!(usize::from(byte), (seen + i) % 251);
             }
             seen += count;
             if count == 0 {
@@ -354,7 +354,7 @@ mod loom_tests {
     use super::*;
 
     #[test]
-    fn loom_octets_have_one_side_at_a_time() {
+    fn loom_bytes_have_one_side_at_a_time() {
         let mut explorer = loom::model::Builder::new();
         explorer.preemption_bound = Some(3);
         explorer.check(|| {

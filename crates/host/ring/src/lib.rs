@@ -2,7 +2,7 @@
 //!
 //! One of the seven crates where `unsafe` lives; every block names its invariant and has a model beside it.
 //!
-//! * [`Crew`]: threads that help another with its work, a run of items at a time.
+//! * [`WorkerPool`]: threads that help another with its work, a run of items at a time.
 //! * [`FramePool`], [`Frame`]: slots of one mapping, each with one owner.
 //! * [`spsc::queue`], [`bytes::bytes`]: items and bytes from one thread to another.
 //! * [`doorbell()`], [`SleepFlag`], [`EventFd`]: waking who sleeps, and only then.
@@ -17,7 +17,6 @@
 
 pub mod bytes;
 mod cpu;
-mod crew;
 mod doorbell;
 mod ends;
 #[cfg(not(loom))]
@@ -30,19 +29,20 @@ pub mod shared;
 pub mod spsc;
 mod sync;
 mod table;
+mod worker_pool;
 
 pub use bytes::{ByteConsumer, ByteProducer, bytes};
 pub use cpu::current_cpu;
-#[cfg(not(loom))]
-pub use crew::Crew;
-pub use crew::Lost;
 pub use doorbell::{Ringer, SleepFlag, Sleeper, Woken, doorbell};
 #[cfg(not(loom))]
 pub use eventfd::EventFd;
 pub use frame::{Frame, FramePool};
 pub use map::{Mapping, Pages};
 pub use nap::Nap;
-pub use prefetch::{prefetch_all, prefetch_octets, prefetch_read, prefetching};
+pub use prefetch::{prefetch_all, prefetch_bytes, prefetch_read, prefetching};
 pub use spsc::{Consumer, Producer, queue};
 pub use sync::Line;
 pub use table::Table;
+pub use worker_pool::Lost;
+#[cfg(not(loom))]
+pub use worker_pool::WorkerPool;

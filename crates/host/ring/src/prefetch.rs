@@ -59,17 +59,17 @@ pub fn prefetch_all<T>(value: &T) {
     }
 }
 
-/// Ask for every cache line of `octets`, at most four of them: what a header takes.
+/// Ask for every cache line of `bytes`, at most four of them: what a header takes.
 #[inline(always)]
-pub fn prefetch_octets(octets: &[u8]) {
+pub fn prefetch_bytes(bytes: &[u8]) {
     if switch::is_off() {
         return;
     }
-    if let Some(front) = octets.first_chunk::<{ 4 * LINE }>() {
-        return front.as_chunks::<LINE>().0.iter().for_each(|octets| line(octets.as_ptr()));
+    if let Some(front) = bytes.first_chunk::<{ 4 * LINE }>() {
+        return front.as_chunks::<LINE>().0.iter().for_each(|bytes| line(bytes.as_ptr()));
     }
-    for octets in octets.chunks(LINE) {
-        line(octets.as_ptr());
+    for bytes in bytes.chunks(LINE) {
+        line(bytes.as_ptr());
     }
 }
 
@@ -106,8 +106,8 @@ mod tests {
         prefetch_read(&[0u64; 99]);
         prefetch_all(&());
         prefetch_all(&[0u64; 99]);
-        prefetch_octets(&[]);
-        prefetch_octets(&[7; 1000]);
+        prefetch_bytes(&[]);
+        prefetch_bytes(&[7; 1000]);
     }
 
     #[test]

@@ -158,7 +158,7 @@ mod tests {
     use base::Rng;
 
     #[test]
-    fn a_plain_ring_of_octets_does_the_same() {
+    fn a_plain_ring_of_bytes_does_the_same() {
         let memory = SharedMemory::private(8 * WORD);
         let mut rng = Rng::new(7);
         let mut oracle = [0; 6 * WORD];
@@ -169,8 +169,8 @@ mod tests {
             let ring = memory.words(WORD, oracle.len());
             copy_in(ring, at, &data);
             data.resize(data.len().next_multiple_of(WORD), 0);
-            for (i, &octet) in data.iter().enumerate() {
-                oracle[(at * WORD + i) % (6 * WORD)] = octet;
+            for (i, &byte) in data.iter().enumerate() {
+                oracle[(at * WORD + i) % (6 * WORD)] = byte;
             }
             let (from, len) = (rng.below(6) as usize, rng.below(oracle.len() as u64 + 1) as usize);
             let mut got = vec![0; len];

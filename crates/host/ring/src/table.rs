@@ -80,12 +80,12 @@ impl<T, const PAGE: usize> Table<T, PAGE> {
     /// Memory for one more page.
     #[cold]
     fn page(&mut self) -> NonNull<[T; PAGE]> {
-        let octets = size_of::<[T; PAGE]>();
-        if self.blocks.is_empty() && (self.singles + 1) * octets <= SMALL {
+        let bytes = size_of::<[T; PAGE]>();
+        if self.blocks.is_empty() && (self.singles + 1) * bytes <= SMALL {
             return self.single();
         }
-        if self.left < octets {
-            let len = (self.footprint() / 4).clamp(BLOCK_MIN, BLOCK_MAX).max(octets);
+        if self.left < bytes {
+            let len = (self.footprint() / 4).clamp(BLOCK_MIN, BLOCK_MAX).max(bytes);
             match Mapping::anonymous(len.next_multiple_of(BLOCK_MIN), Pages::Merged) {
                 Ok(block) => {
                     self.left = block.len();
@@ -96,8 +96,8 @@ impl<T, const PAGE: usize> Table<T, PAGE> {
         }
         let Some(block) = self.blocks.last() else { handle_alloc_error(Self::LAYOUT) };
         let at = block.len() - self.left;
-        self.left -= octets;
-        // SAFETY: `left` bytes at the block's end were not in use, and `octets` are no more. A block begins at a page
+        self.left -= bytes;
+        // SAFETY: `left` bytes at the block's end were not in use, and `bytes` are no more. A block begins at a page
         // of the machine, and the size of a type is a multiple of its alignment, so `at` is one, too.
         unsafe { block.ptr().add(at).cast() }
     }

@@ -31,10 +31,10 @@ pub fn find(name: &str) -> Option<&'static dyn Algorithm> {
     ALL.iter().find(|known| known.name() == name).copied()
 }
 
-/// `octets`, and zeros behind them.
-fn tag(octets: &[u8]) -> [u8; TAG_MAX] {
+/// `bytes`, and zeros behind them.
+fn tag(bytes: &[u8]) -> [u8; TAG_MAX] {
     let mut tag = [0; TAG_MAX];
-    tag[..octets.len()].copy_from_slice(octets);
+    tag[..bytes.len()].copy_from_slice(bytes);
     tag
 }
 

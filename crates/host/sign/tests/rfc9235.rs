@@ -27,8 +27,8 @@ fn sections() -> Vec<Section> {
             packets.push(Vec::new());
         }
         let digits: Vec<u8> = line.bytes().filter(u8::is_ascii_hexdigit).collect();
-        let octet = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-        packets.last_mut().unwrap().extend(digits.as_chunks::<2>().0.iter().map(octet));
+        let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        packets.last_mut().unwrap().extend(digits.as_chunks::<2>().0.iter().map(byte));
     }
     sections
 }
@@ -56,23 +56,23 @@ struct Read<'a> {
     segment: Segment<'a>,
 }
 
-fn read(octets: &[u8]) -> Read<'_> {
-    let packet = parse_ip(octets, octets.len()).unwrap();
-    let (src, dst, segment) = packet.tcp(octets).unwrap();
+fn read(bytes: &[u8]) -> Read<'_> {
+    let packet = parse_ip(bytes, bytes.len()).unwrap();
+    let (src, dst, segment) = packet.tcp(bytes).unwrap();
     let flow = FlowKey::new(Endpoint::new(packet.src, src), Endpoint::new(packet.dst, dst));
-    Read { tcp: packet.upper(octets), flow, segment }
+    Read { tcp: packet.upper(bytes), flow, segment }
 }
 
 /// RFC 5925, 2.2-2, 5.1-1, 5.1-2, 5.2-1, 7.4-1, 7.4-2, 7.5-1 and 7.5-2; RFC 5926, 3.1-1, 3.1-2 and 3.2-1.
 #[test]
-fn every_packet_to_the_octet() {
+fn every_packet_to_the_byte() {
     let sections = sections();
     assert_eq!(sections.len(), 8);
     for Section { title, packets } in &sections {
         assert_eq!(packets.len(), 4);
         let (client_isn, server_isn) = (read(&packets[0]).segment.seq, read(&packets[1]).segment.seq);
-        for (nth, octets) in packets.iter().enumerate() {
-            let Read { tcp, flow, segment } = read(octets);
+        for (nth, bytes) in packets.iter().enumerate() {
+            let Read { tcp, flow, segment } = read(bytes);
             let from_client = nth % 2 == 0;
             let (ids, isns) = match from_client {
                 true => ((CLIENT, SERVER), (client_isn, server_isn)),
@@ -132,12 +132,12 @@ fn a_replayed_syn_moves_no_key() {
         server.verify(syn.tcp, &syn.segment).unwrap();
         server.complete(ours, theirs);
         // The client asks to be answered with the other key.
-        let mut wish = ack.tcp.to_vec();
-        let mac = Signature::find(&wish).unwrap().mac;
-        wish[mac.start - 1] = SERVER + 1;
-        client.sign(&mut wish);
-        let (.., segment) = wire::tcp::parse(&wish).unwrap();
-        assert_eq!(server.verify(&wish, &segment), Ok(true), "{title}");
+        let mut request = ack.tcp.to_vec();
+        let mac = Signature::find(&request).unwrap().mac;
+        request[mac.start - 1] = SERVER + 1;
+        client.sign(&mut request);
+        let (.., segment) = wire::tcp::parse(&request).unwrap();
+        assert_eq!(server.verify(&request, &segment), Ok(true), "{title}");
         let moved = server.signature();
         assert_eq!(server.verify(syn.tcp, &syn.segment), Ok(false), "{title}");
         assert_eq!(server.signature(), moved, "{title}");

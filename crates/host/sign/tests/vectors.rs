@@ -2,14 +2,14 @@
 
 use tcp::auth::Algorithm;
 
-fn octets(text: &str) -> Vec<u8> {
+fn bytes(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let octet = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-    digits.as_chunks::<2>().0.iter().map(octet).collect()
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    digits.as_chunks::<2>().0.iter().map(byte).collect()
 }
 
 fn check(algorithm: &dyn Algorithm, key: &[u8], data: &[u8], wanted: &str) {
-    let wanted = octets(wanted);
+    let wanted = bytes(wanted);
     for cut in [0, data.len() / 3, data.len()] {
         let (head, tail) = data.split_at(cut);
         let tag = algorithm.tag(key, &[head, tail]);
@@ -52,8 +52,8 @@ fn hmac_sha256() {
 /// RFC 4493, section 4, and RFC 4615, section 4.
 #[test]
 fn cmac_aes_128() {
-    let key = octets("2b7e151628aed2a6abf7158809cf4f3c");
-    let message = octets(
+    let key = bytes("2b7e151628aed2a6abf7158809cf4f3c");
+    let message = bytes(
         "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51\
          30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710",
     );
@@ -64,7 +64,7 @@ fn cmac_aes_128() {
     case(64, "51f0bebf7e3b9d92fc49741779363cfe");
 
     let message: Vec<u8> = (0..20).collect();
-    let case = |key: &str, wanted| check(&sign::CmacAes128, &octets(key), &message, wanted);
+    let case = |key: &str, wanted| check(&sign::CmacAes128, &bytes(key), &message, wanted);
     case("000102030405060708090a0b0c0d0e0fedcb", "84a348a4a45d235babfffc0d2b4da09a");
     case("000102030405060708090a0b0c0d0e0f", "980ae87b5f4c9c5214f5b6a8455e4c2d");
     case("00010203040506070809", "290d9e112edb09ee141fcf64c0b72f3d");

@@ -21,19 +21,19 @@ pub enum Named {
 ///
 /// # Errors
 /// EINVAL if it is too short, EAFNOSUPPORT for another family.
-pub fn read(octets: &[u8]) -> Result<Named, Errno> {
-    let family = octets.first_chunk().map(|family| u16::from_ne_bytes(*family)).ok_or(Errno::EINVAL)?;
-    let port = || octets.get(2..4).map_or(0, |port| u16::from_be_bytes([port[0], port[1]]));
+pub fn read(bytes: &[u8]) -> Result<Named, Errno> {
+    let family = bytes.first_chunk().map(|family| u16::from_ne_bytes(*family)).ok_or(Errno::EINVAL)?;
+    let port = || bytes.get(2..4).map_or(0, |port| u16::from_be_bytes([port[0], port[1]]));
     match i32::from(family) {
         libc::AF_UNSPEC => Ok(Named::Nobody),
-        libc::AF_INET if octets.len() < LEN_V4 => Err(Errno::EINVAL),
+        libc::AF_INET if bytes.len() < LEN_V4 => Err(Errno::EINVAL),
         libc::AF_INET => {
-            let addr: [u8; 4] = octets[4..8].try_into().map_err(|_| Errno::EINVAL)?;
+            let addr: [u8; 4] = bytes[4..8].try_into().map_err(|_| Errno::EINVAL)?;
             Ok(Named::At(Endpoint::new(Ipv4Addr::from(addr).into(), port())))
         }
-        libc::AF_INET6 if octets.len() < LEN_V6 => Err(Errno::EINVAL),
+        libc::AF_INET6 if bytes.len() < LEN_V6 => Err(Errno::EINVAL),
         libc::AF_INET6 => {
-            let addr: [u8; 16] = octets[8..24].try_into().map_err(|_| Errno::EINVAL)?;
+            let addr: [u8; 16] = bytes[8..24].try_into().map_err(|_| Errno::EINVAL)?;
             Ok(Named::At(Endpoint::new(Ipv6Addr::from(addr).into(), port())))
         }
         _ => Err(Errno::EAFNOSUPPORT),
@@ -43,19 +43,19 @@ pub fn read(octets: &[u8]) -> Result<Named, Errno> {
 /// Writes one: `struct sockaddr_in6` if `v6`, an IPv4 address mapped into it.
 pub fn write(endpoint: Endpoint, v6: bool) -> Vec<u8> {
     let family = if v6 { libc::AF_INET6 } else { libc::AF_INET } as u16;
-    let mut octets = Vec::with_capacity(LEN_V6);
-    octets.extend(family.to_ne_bytes());
-    octets.extend(endpoint.port.to_be_bytes());
+    let mut bytes = Vec::with_capacity(LEN_V6);
+    bytes.extend(family.to_ne_bytes());
+    bytes.extend(endpoint.port.to_be_bytes());
     if v6 {
-        octets.extend([0; 4]);
+        bytes.extend([0; 4]);
         // IPv4 in its mapped form.
-        octets.extend(endpoint.addr.octets());
-        octets.extend([0; 4]);
+        bytes.extend(endpoint.addr.bytes());
+        bytes.extend([0; 4]);
     } else {
-        octets.extend(endpoint.addr.v4_octets().unwrap_or_default());
-        octets.extend([0; 8]);
+        bytes.extend(endpoint.addr.v4_bytes().unwrap_or_default());
+        bytes.extend([0; 8]);
     }
-    octets
+    bytes
 }
 
 #[cfg(test)]

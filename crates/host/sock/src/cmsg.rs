@@ -23,7 +23,7 @@ pub enum Stamp {
 /// Control messages, one after the other.
 #[derive(Default)]
 pub struct Control {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Control {
@@ -76,24 +76,24 @@ impl Control {
     }
 
     fn put(&mut self, level: i32, kind: i32, data: &[u8]) {
-        self.octets.extend((HEADER + data.len()).to_ne_bytes());
-        self.octets.extend(level.to_ne_bytes());
-        self.octets.extend(kind.to_ne_bytes());
-        self.octets.extend(data);
-        self.octets.resize(self.octets.len().next_multiple_of(ALIGN), 0);
+        self.bytes.extend((HEADER + data.len()).to_ne_bytes());
+        self.bytes.extend(level.to_ne_bytes());
+        self.bytes.extend(kind.to_ne_bytes());
+        self.bytes.extend(data);
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
     }
 
     /// The messages that fit whole into so much room; do all?
     pub fn fit(&self, room: usize) -> (&[u8], bool) {
         let mut end = 0;
-        while let Some(header) = self.octets.get(end..).and_then(|rest| rest.first_chunk::<8>()) {
+        while let Some(header) = self.bytes.get(end..).and_then(|rest| rest.first_chunk::<8>()) {
             let next = (end + usize::from_ne_bytes(*header)).next_multiple_of(ALIGN);
             if next > room {
                 break;
             }
             end = next;
         }
-        (&self.octets[..end], end == self.octets.len())
+        (&self.bytes[..end], end == self.bytes.len())
     }
 }
 

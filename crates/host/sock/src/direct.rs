@@ -2,15 +2,15 @@
 //!
 //! The engine sits behind one lock, which one thread takes uncontended. Of the threads that wait, one turns the
 //! core for all and wakes whom an event concerns. A call that finds it asleep in the kernel with the lock held
-//! rings it out. A [`backstop`](crate::backstop) turns the core when no call has for a while.
+//! rings it out. A [`watchdog`](crate::watchdog) turns the core when no call has for a while.
 
 use crate::Errno;
-use crate::backstop;
-use crate::door::Mode;
 use crate::engine::{Engine, Pumped};
-use crate::rhythm::Nudge;
 use crate::sockets::Fd;
+use crate::syscalls::Mode;
 use crate::waiting::Wake;
+use crate::watchdog;
+use crate::watchdog_interval::Watchdog;
 use base::{Duration, Instant};
 use pio::Waker;
 use std::ops::DerefMut;
@@ -23,23 +23,23 @@ pub struct Direct {
     /// Threads that want the lock while its holder may be asleep in the kernel.
     contenders: AtomicU32,
     waker: Arc<dyn Waker>,
-    backstop: Nudge,
+    watchdog: Watchdog,
 }
 
 impl Direct {
     /// Direct mode over an engine, with a watchdog thread that keeps ACKs and timers going while the application
     /// computes.
     pub fn start(engine: Engine) -> std::io::Result<Arc<Self>> {
-        let direct = Arc::new(Direct::without_backstop(engine));
-        backstop::start(&direct)?;
+        let direct = Arc::new(Direct::without_watchdog(engine));
+        watchdog::start(&direct)?;
         Ok(direct)
     }
 
     /// Direct mode without a watchdog: nothing at all happens between calls.
-    pub fn without_backstop(mut engine: Engine) -> Self {
+    pub fn without_watchdog(mut engine: Engine) -> Self {
         let waker = engine.core().io().waker();
-        let backstop = Nudge::default();
-        Direct { engine: Mutex::new(engine), contenders: AtomicU32::new(0), waker, backstop }
+        let watchdog = Watchdog::default();
+        Direct { engine: Mutex::new(engine), contenders: AtomicU32::new(0), waker, watchdog }
     }
 
     /// The engine if nothing has it; does not ring.
@@ -51,8 +51,8 @@ impl Direct {
         }
     }
 
-    pub(crate) fn nudge(&self) -> &Nudge {
-        &self.backstop
+    pub(crate) fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
     }
 
     /// The engine, for as long as the guard lives; rings out a thread that sleeps with it.
@@ -117,9 +117,9 @@ impl Direct {
             // A ring is lost on a sleeper whom packets woke at the same time: a thread that keeps the lock to sleep
             // again must see for itself that no thread wants it.
             if !self.is_wanted() {
-                self.backstop.set_waits(true);
+                self.watchdog.set_waits(true);
                 let pumped = engine.pump(deadline);
-                self.backstop.set_waits(false);
+                self.watchdog.set_waits(false);
                 match pumped {
                     Ok(Pumped::Progress) => continue,
                     Ok(Pumped::TimedOut) => {
@@ -181,7 +181,7 @@ impl Mode for Direct {
         mut attempt: impl FnMut(&mut Engine) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let result = self.wait_loop(on, timeout, &mut attempt);
-        self.backstop.application_is_back();
+        self.watchdog.application_is_back();
         result
     }
 
@@ -208,6 +208,6 @@ impl Mode for Direct {
 
 impl Drop for Direct {
     fn drop(&mut self) {
-        self.backstop.wake();
+        self.watchdog.wake();
     }
 }

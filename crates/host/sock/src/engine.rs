@@ -11,11 +11,11 @@ pub(crate) use messages::sof;
 pub use pump::Pumped;
 
 use crate::Errno;
+use crate::busy_poll::BusyPoll;
 use crate::clock::Clock;
 use crate::descriptors::Descriptors;
 use crate::load::Load;
 use crate::object::{Extras, Kind, Listener, Object, Settings, Stream};
-use crate::patience::Patience;
 use crate::pipe::Pipe;
 use crate::sockets::{Family, Fd, Ready};
 use crate::transport::Transport;
@@ -50,7 +50,7 @@ pub struct Engine<T: Transport = Core> {
     pub(crate) core: T,
     clock: Box<dyn Clock>,
     now: Instant,
-    pub(crate) patience: Patience,
+    pub(crate) busy_poll: BusyPoll,
     pub(crate) load: Load,
     descriptors: Descriptors,
     watches: Watches,
@@ -67,7 +67,7 @@ impl<T: Transport> Engine<T> {
             core,
             clock,
             now,
-            patience: Patience::new(limits.spin, now),
+            busy_poll: BusyPoll::new(limits.spin, now),
             load: Load::default(),
             descriptors: Descriptors::new(limits.descriptors),
             watches: Watches::new(limits.descriptors.saturating_mul(2)),
@@ -185,7 +185,7 @@ impl<T: Transport> Engine<T> {
             return Err(Errno::EINVAL);
         }
         let any = if settings.family == Family::V4 { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
-        let wish = Listen {
+        let request = Listen {
             local: settings.bound.unwrap_or(Endpoint::new(any, 0)),
             backlog: backlog.max(1),
             reuse_port: settings.reuse_port,
@@ -195,7 +195,7 @@ impl<T: Transport> Engine<T> {
             owner,
             keys: settings.keys.clone(),
         };
-        let (id, local) = self.core.listen(self.now, &wish)?;
+        let (id, local) = self.core.listen(self.now, &request)?;
         if settings.fast_open.listen != FastOpenListen::default() {
             self.core.set_fast_open(id, settings.fast_open.listen);
         }
@@ -263,14 +263,14 @@ impl<T: Transport> Engine<T> {
             }
             _ => {}
         }
-        let wish = self.connect_wish(fd, remote)?;
-        let conn = self.core.connect(self.now, &wish)?;
+        let request = self.connect_request(fd, remote)?;
+        let conn = self.core.connect(self.now, &request)?;
         self.begin_stream(fd, conn)?;
         Err(Errno::EINPROGRESS)
     }
 
     /// Returns the arguments of this socket's connect.
-    fn connect_wish(&self, fd: Fd, remote: Endpoint) -> Result<Connect, Errno> {
+    fn connect_request(&self, fd: Fd, remote: Endpoint) -> Result<Connect, Errno> {
         let owner = self.index(fd)?;
         let settings = match &self.object(fd)?.kind {
             Kind::Fresh(settings) => settings,

@@ -62,35 +62,35 @@ impl From<KeyError> for Errno {
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
-    fn octets<const N: usize>(&self, at: usize) -> [u8; N] {
-        let mut octets = [0; N];
+    fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut bytes = [0; N];
         let there = self.0.get(at..).unwrap_or_default();
         let n = there.len().min(N);
-        octets[..n].copy_from_slice(&there[..n]);
-        octets
+        bytes[..n].copy_from_slice(&there[..n]);
+        bytes
     }
 
-    fn octet(&self, at: usize) -> u8 {
-        self.octets::<1>(at)[0]
+    fn byte(&self, at: usize) -> u8 {
+        self.bytes::<1>(at)[0]
     }
 
     fn half(&self, at: usize) -> u16 {
-        u16::from_ne_bytes(self.octets(at))
+        u16::from_ne_bytes(self.bytes(at))
     }
 
     fn word(&self, at: usize) -> u32 {
-        u32::from_ne_bytes(self.octets(at))
+        u32::from_ne_bytes(self.bytes(at))
     }
 
     fn long(&self, at: usize) -> u64 {
-        u64::from_ne_bytes(self.octets(at))
+        u64::from_ne_bytes(self.bytes(at))
     }
 
     /// The address of a `sockaddr_storage`.
     fn addr(&self) -> Result<Addr, Errno> {
         match i32::from(self.half(0)) {
-            c::AF_INET => Ok(Addr::v4(self.octets(4))),
-            c::AF_INET6 => Ok(Addr::v6(self.octets(8))),
+            c::AF_INET => Ok(Addr::v4(self.bytes(4))),
+            c::AF_INET6 => Ok(Addr::v6(self.bytes(8))),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -110,16 +110,16 @@ fn whole(addr: Addr) -> Peers {
     Peers { addr, prefix: if addr.is_v4() { 32 } else { 128 } }
 }
 
-fn put(into: &mut [u8], at: usize, octets: &[u8]) {
-    into[at..at + octets.len()].copy_from_slice(octets);
+fn put(into: &mut [u8], at: usize, bytes: &[u8]) {
+    into[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
 fn put_addr(into: &mut [u8], addr: Addr) {
     let family = if addr.is_v4() { c::AF_INET } else { c::AF_INET6 };
     put(into, 0, &(family as u16).to_ne_bytes());
-    match addr.v4_octets() {
-        Some(octets) => put(into, 4, &octets),
-        None => put(into, 8, &addr.octets()),
+    match addr.v4_bytes() {
+        Some(bytes) => put(into, 4, &bytes),
+        None => put(into, 8, &addr.bytes()),
     }
 }
 
@@ -129,7 +129,7 @@ fn read_md5(value: &[u8], extended: bool) -> Result<KeyChange, Errno> {
         return Err(Errno::EINVAL);
     }
     let f = Fields(value);
-    let (flags, prefix, len) = (f.octet(128), f.octet(129), usize::from(f.half(130)));
+    let (flags, prefix, len) = (f.byte(128), f.byte(129), usize::from(f.half(130)));
     let mut peers = whole(f.addr()?);
     if extended && flags & MD5_IFINDEX != 0 {
         return Err(Errno::EINVAL);
@@ -162,21 +162,19 @@ fn choice(bits: u32, current: u8, next: u8) -> Choice {
 /// `struct tcp_ao_add`.
 fn read_add(value: &[u8]) -> Result<KeyChange, Errno> {
     let f = Fields(value);
-    if value.len() < AO_ADD - KEY
-        || f.half(200) != 0
-        || f.octet(206) & !(AO_IFINDEX | AO_EXCLUDE_OPTIONS) != 0
+    if value.len() < AO_ADD - KEY || f.half(200) != 0 || f.byte(206) & !(AO_IFINDEX | AO_EXCLUDE_OPTIONS) != 0
     {
         return Err(Errno::EINVAL);
     }
-    if f.octet(206) & AO_IFINDEX != 0 || f.word(192) != 0 {
+    if f.byte(206) & AO_IFINDEX != 0 || f.word(192) != 0 {
         return Err(Errno::EINVAL);
     }
-    let name: [u8; NAME] = f.octets(STORAGE);
-    let end = name.iter().position(|&octet| octet == 0).ok_or(Errno::EINVAL)?;
+    let name: [u8; NAME] = f.bytes(STORAGE);
+    let end = name.iter().position(|&byte| byte == 0).ok_or(Errno::EINVAL)?;
     let name = std::str::from_utf8(&name[..end]).map_err(|_| Errno::EINVAL)?;
     let algorithm = sign::find(name).ok_or(Errno::ENOENT)?;
-    let [prefix, send_id, recv_id, mac_len, flags, len] = f.octets(202);
-    let secret = f.octets::<KEY>(208).get(..usize::from(len)).and_then(Secret::new).ok_or(Errno::EINVAL)?;
+    let [prefix, send_id, recv_id, mac_len, flags, len] = f.bytes(202);
+    let secret = f.bytes::<KEY>(208).get(..usize::from(len)).and_then(Secret::new).ok_or(Errno::EINVAL)?;
     let key = MasterKey {
         covers_options: flags & AO_EXCLUDE_OPTIONS == 0,
         mac_len: if mac_len == 0 { MAC_LEN } else { mac_len },
@@ -191,7 +189,7 @@ fn read_del(value: &[u8]) -> Result<KeyChange, Errno> {
     if value.len() < AO_DEL || f.half(136) != 0 {
         return Err(Errno::EINVAL);
     }
-    let [prefix, send_id, recv_id, current, next] = f.octets(138);
+    let [prefix, send_id, recv_id, current, next] = f.bytes(138);
     Ok(KeyChange::RemoveAo(f.peers(prefix)?, (send_id, recv_id), choice(f.word(132), current, next)))
 }
 
@@ -222,7 +220,7 @@ fn read_info(value: &[u8]) -> Result<KeyChange, Errno> {
         dropped_icmp: f.long(40),
     };
     Ok(KeyChange::Ao(AoSettings {
-        choice: choice(bits, f.octet(6), f.octet(7)),
+        choice: choice(bits, f.byte(6), f.byte(7)),
         ao_required: bits & INFO_REQUIRED != 0,
         accept_icmps: bits & INFO_ICMPS != 0,
         counts: (bits & INFO_COUNTERS != 0).then_some(counts),
@@ -256,9 +254,9 @@ fn write_keys(report: &AoReport, into: &mut [u8]) -> Result<usize, Errno> {
         return Err(Errno::EINVAL);
     }
     let f = Fields(into);
-    let (asked, bits, send_id, recv_id) = (f.word(272) as usize, f.half(276), f.octet(278), f.octet(279));
+    let (asked, bits, send_id, recv_id) = (f.word(272) as usize, f.half(276), f.byte(278), f.byte(279));
     let peers =
-        if bits & (GET_ALL | GET_CURRENT | GET_NEXT) == 0 { Some(f.peers(f.octet(280))?) } else { None };
+        if bits & (GET_ALL | GET_CURRENT | GET_NEXT) == 0 { Some(f.peers(f.byte(280))?) } else { None };
     let wanted = report.keys.iter().filter(|one| match peers {
         Some(peers) => one.key.peers == peers && (one.key.send_id, one.key.recv_id) == (send_id, recv_id),
         None => {
@@ -274,12 +272,12 @@ fn write_keys(report: &AoReport, into: &mut [u8]) -> Result<usize, Errno> {
         let MasterKey { peers, send_id, recv_id, covers_options, mac_len, secret, algorithm } = &one.key;
         put_addr(into, peers.addr);
         put(into, STORAGE, algorithm.name().as_bytes());
-        put(into, STORAGE + NAME, secret.octets());
+        put(into, STORAGE + NAME, secret.bytes());
         let bit = |on: bool, bit: u16| if on { bit } else { 0 };
         let bits = bit(one.current, GET_CURRENT) | bit(one.next, GET_NEXT);
         put(into, 276, &bits.to_ne_bytes());
         let flags = if *covers_options { 0 } else { AO_EXCLUDE_OPTIONS };
-        let len = secret.octets().len() as u8;
+        let len = secret.bytes().len() as u8;
         put(into, 278, &[*send_id, *recv_id, peers.prefix, *mac_len, flags, len]);
         put(into, 288, &one.counts.0.to_ne_bytes());
         put(into, 296, &one.counts.1.to_ne_bytes());
@@ -302,8 +300,8 @@ fn encode(change: &KeyChange) -> (i32, Vec<u8>) {
         KeyChange::SetMd5(Md5Key { peers, secret, .. }) => {
             let mut value = struct_of(MD5SIG, peers);
             put(&mut value, 128, &[MD5_PREFIX, peers.prefix]);
-            put(&mut value, 130, &(secret.octets().len() as u16).to_ne_bytes());
-            put(&mut value, 136, secret.octets());
+            put(&mut value, 130, &(secret.bytes().len() as u16).to_ne_bytes());
+            put(&mut value, 136, secret.bytes());
             (c::TCP_MD5SIG_EXT, value)
         }
         KeyChange::RemoveMd5(peers) => {
@@ -316,9 +314,9 @@ fn encode(change: &KeyChange) -> (i32, Vec<u8>) {
             put(&mut value, STORAGE, key.algorithm.name().as_bytes());
             put(&mut value, 196, &bits(choice).to_ne_bytes());
             let flags = if key.covers_options { 0 } else { AO_EXCLUDE_OPTIONS };
-            let len = key.secret.octets().len() as u8;
+            let len = key.secret.bytes().len() as u8;
             put(&mut value, 202, &[key.peers.prefix, key.send_id, key.recv_id, key.mac_len, flags, len]);
-            put(&mut value, 208, key.secret.octets());
+            put(&mut value, 208, key.secret.bytes());
             (c::TCP_AO_ADD_KEY, value)
         }
         KeyChange::RemoveAo(peers, (send_id, recv_id), choice) => {

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
-mod backstop;
 pub mod boundary;
+mod busy_poll;
 mod c;
 mod card;
 mod clock;
@@ -13,7 +13,6 @@ mod config_file;
 pub mod control;
 mod descriptors;
 mod direct;
-pub mod door;
 mod engine;
 mod errno;
 pub mod hosted;
@@ -25,13 +24,12 @@ mod object;
 mod open;
 pub mod options;
 pub mod paired;
-mod patience;
 mod pipe;
 mod poller;
 pub mod program;
-mod rhythm;
 mod settings;
 mod sockets;
+pub mod syscalls;
 mod table;
 pub mod tcp_info;
 mod transport;
@@ -39,6 +37,8 @@ pub mod tree;
 mod tuning;
 mod waiting;
 mod watch;
+mod watchdog;
+mod watchdog_interval;
 
 pub use clock::{Clock, SystemClock};
 pub use direct::Direct;
@@ -51,7 +51,7 @@ pub use pio::{give_up_root, loses_link, set_capabilities, use_all_permitted};
 pub use policy::elevated;
 pub use poller::Poller;
 pub use settings::{
-    Assignments, ControlLevel, Loopback, Mode, Octets, Offload, Receivers, Row, SettingError, Settings,
+    Assignments, Bytes, ControlLevel, Loopback, Mode, Offload, Receivers, Row, SettingError, Settings,
     Workers, tcp_settings,
 };
 pub use sockets::{

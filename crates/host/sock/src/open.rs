@@ -280,7 +280,7 @@ fn start_paired(
 }
 
 fn core_config(settings: &Settings, seed: u64) -> CoreConfig {
-    let cap = |octets: u64| u32::try_from(octets).unwrap_or(u32::MAX);
+    let cap = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     CoreConfig {
         tcp: settings.tcp.clone(),
         max_connections: settings.max_connections,

@@ -345,7 +345,7 @@ impl<T: Transport> Engine<T> {
             }
             Shape::Keys => {
                 let keys = FastOpenKeys::new(value).ok_or(Errno::EINVAL)?;
-                self.change_fast_open(fd, |wish| wish.keys = Some(keys))
+                self.change_fast_open(fd, |request| request.keys = Some(keys))
             }
             Shape::Rate => {
                 let max_pacing = rate(value)?;
@@ -420,7 +420,7 @@ impl<T: Transport> Engine<T> {
             _ => {}
         }
         if id == Id::FastOpen {
-            return self.change_fast_open(fd, |wish| wish.queue = Some(v as u32));
+            return self.change_fast_open(fd, |request| request.queue = Some(v as u32));
         }
         if id == Id::FastOpenConnect && !self.has_fast_open() {
             return Err(Errno::EOPNOTSUPP);
@@ -476,7 +476,7 @@ impl<T: Transport> Engine<T> {
                     return Err(Errno::EINVAL);
                 }
                 if flags & sof::OPT_ID != 0 && dates.stamping & sof::OPT_ID == 0 {
-                    dates.first = self.octets_so_far(fd, flags & sof::OPT_ID_TCP != 0)?;
+                    dates.first = self.bytes_so_far(fd, flags & sof::OPT_ID_TCP != 0)?;
                 }
                 dates.stamping = flags;
             }
@@ -488,7 +488,7 @@ impl<T: Transport> Engine<T> {
     }
 
     /// Bytes of the stream acknowledged, or `written`, modulo 2^32; only a connection has any (EINVAL).
-    fn octets_so_far(&mut self, fd: Fd, written: bool) -> Result<u32, Errno> {
+    fn bytes_so_far(&mut self, fd: Fd, written: bool) -> Result<u32, Errno> {
         let conn = self.stream(fd).map_err(|_| Errno::EINVAL)?.conn;
         let info = self.core.info(self.now(), conn).ok_or(Errno::EINVAL)?;
         let waiting = if written { self.core.unsent(conn).0 } else { 0 };
@@ -501,8 +501,8 @@ impl<T: Transport> Engine<T> {
             Kind::Fresh(settings) => change(&mut settings.fast_open.listen),
             Kind::Listener(listener) => {
                 change(&mut listener.settings.fast_open.listen);
-                let (id, wish) = (listener.id, listener.settings.fast_open.listen);
-                self.core.set_fast_open(id, wish);
+                let (id, request) = (listener.id, listener.settings.fast_open.listen);
+                self.core.set_fast_open(id, request);
             }
             _ => return Err(Errno::EINVAL),
         }
@@ -662,8 +662,8 @@ impl<T: Transport> Engine<T> {
                 let now = self.now();
                 let own = self.fast_open(fd)?.listen.keys;
                 let keys = own.or_else(|| self.core.fast_open_keys(now)).ok_or(Errno::EIO)?;
-                let (octets, len) = keys.octets();
-                Ok(put(into, &octets[..len]))
+                let (bytes, len) = keys.bytes();
+                Ok(put(into, &bytes[..len]))
             }
             Shape::Auth => self.get_keys(fd, name, into),
             Shape::Ucred => {

@@ -57,8 +57,8 @@ fn of(path: &Path, depth: u32) -> Program {
         return Program::Unknown;
     }
     if let Some(line) = head.strip_prefix(b"#!") {
-        let line = line.split(|octet| *octet == b'\n').next().unwrap_or(line);
-        let mut words = line.split(|octet| octet.is_ascii_whitespace()).filter(|word| !word.is_empty());
+        let line = line.split(|byte| *byte == b'\n').next().unwrap_or(line);
+        let mut words = line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
         let interpreter = words.next().map(|word| PathBuf::from(OsString::from_vec(word.to_vec())));
         return match interpreter.filter(|_| depth > 0) {
             Some(interpreter) => of(&interpreter, depth - 1),
@@ -138,9 +138,9 @@ mod tests {
     fn files() {
         let folder = std::env::temp_dir().join(format!("ms-program-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let write = |name: &str, octets: &[u8]| {
+        let write = |name: &str, bytes: &[u8]| {
             let path = folder.join(name);
-            std::fs::write(&path, octets).unwrap();
+            std::fs::write(&path, bytes).unwrap();
             path
         };
         let mut go = header(PT_INTERP);

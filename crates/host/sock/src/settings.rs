@@ -53,9 +53,9 @@ impl Value for bool {
 
 /// Bytes, written plainly or with K, M or G.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Octets(pub u64);
+pub struct Bytes(pub u64);
 
-impl Value for Octets {
+impl Value for Bytes {
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (digits, shift) = match text.char_indices().last()? {
@@ -64,7 +64,7 @@ impl Value for Octets {
             (at, 'g' | 'G') => (&text[..at], 30),
             _ => (text, 0),
         };
-        digits.parse::<u64>().ok()?.checked_mul(1 << shift).map(Octets)
+        digits.parse::<u64>().ok()?.checked_mul(1 << shift).map(Bytes)
     }
 
     fn show(&self) -> String {
@@ -446,7 +446,7 @@ settings! {
         "Largest number of connections per core. Memory is allocated as connections open.";
     max_time_wait: u32 = 262_144, "a number",
         "Largest number of TIME-WAIT entries per core. When it is reached, a new entry evicts the oldest.";
-    buffers: Octets = Octets(1 << 30), "bytes such as 512M",
+    buffers: Bytes = Bytes(1 << 30), "bytes such as 512M",
         "Largest amount of memory in bytes, per core, for data in send and receive buffers.";
     ephemeral: (u16, u16) = (32_768, 60_999), "a range such as 32768-60999",
         "Range of local ports for connections that do not bind one, as on Linux (ip_local_port_range).";

@@ -154,7 +154,7 @@ pub struct Received {
 
 impl Received {
     /// Bytes, and nothing to tell beside them.
-    pub const fn octets(len: usize) -> Received {
+    pub const fn bytes(len: usize) -> Received {
         Received { len, left: None, arrived: None }
     }
 }

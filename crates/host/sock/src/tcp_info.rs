@@ -14,7 +14,7 @@ fn option_bits(info: &Info) -> u8 {
         | u8::from(scaled) << 2
         | u8::from(info.ecn) << 3
         | u8::from(
-            info.accecn.is_some_and(|ecn| ecn.received_ce > 0 || ecn.received_octets != Default::default()),
+            info.accecn.is_some_and(|ecn| ecn.received_ce > 0 || ecn.received_bytes != Default::default()),
         ) << 4
         | u8::from(info.syn_data) << 5
         | u8::from(info.usec_timestamps) << 6
@@ -31,12 +31,12 @@ fn put_accecn(info: &AccEcnInfo, out: &mut [u8; LEN]) {
     let words = [
         (196, info.delivered_ce),
         (248, info.received_ce),
-        (252, info.delivered_octets.ect1),
-        (256, info.delivered_octets.ect0),
-        (260, info.delivered_octets.ce),
-        (264, info.received_octets.ect1),
-        (268, info.received_octets.ect0),
-        (272, info.received_octets.ce),
+        (252, info.delivered_bytes.ect1),
+        (256, info.delivered_bytes.ect0),
+        (260, info.delivered_bytes.ce),
+        (264, info.received_bytes.ect1),
+        (268, info.received_bytes.ect0),
+        (272, info.received_bytes.ce),
         (276, u32::from(info.option_seen as u8) << 2 | u32::from(fail_mode(info)) << 4),
     ];
     for (at, value) in words {
@@ -84,9 +84,9 @@ pub fn encode(info: &Info) -> [u8; LEN] {
     let micros = |d: base::Duration| u32::try_from(d.as_micros()).unwrap_or(u32::MAX);
     let long = |d: base::Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
     let millis = |d: base::Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
-    let whole = |octets: u32| octets / u32::from(info.snd_mss.max(1));
+    let whole = |bytes: u32| bytes / u32::from(info.snd_mss.max(1));
     // A segment that is not full is one all the same.
-    let segments = |octets: u32| octets.div_ceil(u32::from(info.snd_mss.max(1)));
+    let segments = |bytes: u32| bytes.div_ceil(u32::from(info.snd_mss.max(1)));
     let words: [(usize, u32); 36] = [
         (8, micros(info.rto)),
         (12, 40_000), // tcpi_ato

@@ -50,7 +50,7 @@ pub trait Transport: Send {
     fn ao_report(&mut self, id: ConnId) -> Option<AoReport>;
 
     /// See [`Core::set_fast_open`].
-    fn set_fast_open(&mut self, id: ListenerId, wish: FastOpenListen);
+    fn set_fast_open(&mut self, id: ListenerId, request: FastOpenListen);
     /// The keys of listeners that have none of their own; `None` if the core is gone.
     fn fast_open_keys(&mut self, now: Instant) -> Option<FastOpenKeys>;
 
@@ -209,7 +209,7 @@ impl Transport for Core {
         set_listener_control(id: ListenerId, name: &'static str);
         accept(id: ListenerId, owner: u32) -> Option<ConnId>;
         close_listener(now: Instant, id: ListenerId);
-        set_fast_open(id: ListenerId, wish: FastOpenListen);
+        set_fast_open(id: ListenerId, request: FastOpenListen);
         set_listener_keys(id: ListenerId, keys: Option<Arc<Keyring>>);
         change_keys(id: ConnId, change: &KeyChange) -> Result<(), KeyError>;
         may_send_with_syn(now: Instant, connect: &Connect, no_cookie: bool) -> bool;

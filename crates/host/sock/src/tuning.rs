@@ -20,7 +20,7 @@ impl From<TunableError> for Errno {
 
 /// Text up to a NUL, if there is one.
 fn text(value: &[u8]) -> Result<&str, Errno> {
-    let end = value.iter().position(|&octet| octet == 0).unwrap_or(value.len());
+    let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
     std::str::from_utf8(&value[..end]).map_err(|_| Errno::EINVAL)
 }
 

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// How long anything may take before it hangs.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 fn settings(name: &str, address: &str, more: &[(&str, &str)]) -> Settings {
     let mut settings = Settings::default();
@@ -26,11 +26,11 @@ fn echo(name: &str, more: &[(&str, &str)]) {
     let listener = TcpListener::bind(&server, "10.7.0.1:7").unwrap();
     let echo = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut octets = [0; 10_000];
+        let mut bytes = [0; 10_000];
         loop {
-            match stream.read(&mut octets).unwrap() {
+            match stream.read(&mut bytes).unwrap() {
                 0 => break,
-                n => stream.write_all(&octets[..n]).unwrap(),
+                n => stream.write_all(&bytes[..n]).unwrap(),
             }
         }
     });
@@ -55,7 +55,7 @@ fn bounded(what: &'static str, act: impl FnOnce() + Send + 'static) {
         act();
         done.send(()).unwrap();
     });
-    match wait.recv_timeout(PATIENCE) {
+    match wait.recv_timeout(TIMEOUT) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} hangs"),
         _ => thread.join().unwrap(),
     }

@@ -33,9 +33,9 @@ fn engine(addr: Addr, v6: [u8; 16], port: impl pio::PacketIo + 'static, clock: &
 }
 
 fn v6(last: u8) -> [u8; 16] {
-    let mut octets = [0; 16];
-    (octets[0], octets[15]) = (0xfd, last);
-    octets
+    let mut bytes = [0; 16];
+    (bytes[0], bytes[15]) = (0xfd, last);
+    bytes
 }
 
 impl World {

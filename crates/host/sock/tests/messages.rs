@@ -276,7 +276,7 @@ fn what_is_received_has_a_time() {
 #[test]
 fn options_that_mean_nothing_here_are_refused() {
     let (a, _b) = pair(&PairConfig::default()).unwrap();
-    let stack = Direct::without_backstop(engine(a, [10, 0, 0, 2]));
+    let stack = Direct::without_watchdog(engine(a, [10, 0, 0, 2]));
     let stack: &dyn sock::Sockets = &stack;
     let fd = stack.socket(Family::V4).unwrap();
     let set = |name, value: i32| stack.setsockopt(fd, libc::SOL_SOCKET, name, &value.to_ne_bytes());
@@ -289,7 +289,7 @@ fn options_that_mean_nothing_here_are_refused() {
 }
 
 #[test]
-fn received_octets_are_looked_at_where_they_lie() {
+fn received_bytes_are_looked_at_where_they_lie() {
     for w in worlds() {
         w.send(300, SendFlags::default());
         let mut row = [PollFd { fd: w.s, interest: Ready::IN, ready: Ready::NONE }];
@@ -297,7 +297,7 @@ fn received_octets_are_looked_at_where_they_lie() {
         let mut seen = 0;
         w.server
             .borrow(w.s, 200, &mut |slice| {
-                assert!(slice.iter().all(|&octet| octet == 7));
+                assert!(slice.iter().all(|&byte| byte == 7));
                 seen += slice.len();
                 true
             })
@@ -317,8 +317,8 @@ fn a_peek_begins_at_its_offset_and_moves_it_on() {
         let stack = &w.server;
         let mut sent = 0..=u8::MAX;
         let mut send = |len: usize| {
-            let octets: Vec<u8> = sent.by_ref().take(len).collect();
-            w.client.send(w.c, &octets, SendFlags::default()).unwrap();
+            let bytes: Vec<u8> = sent.by_ref().take(len).collect();
+            w.client.send(w.c, &bytes, SendFlags::default()).unwrap();
             let before = stack.readable(w.s).unwrap();
             let begun = stack.time();
             while stack.readable(w.s).unwrap() < before + len {

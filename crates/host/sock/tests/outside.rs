@@ -111,13 +111,13 @@ fn events_wake_it_and_stay_until_they_are_dealt_with() {
     assert_eq!(at.poll(), [listener]);
     let (accepted, _) = two.accept(listener).unwrap();
     at.watch(accepted);
-    for octets in [&b"a"[..], b"second"] {
+    for bytes in [&b"a"[..], b"second"] {
         at.settle();
-        one.send(client, octets, SendFlags::default()).unwrap();
+        one.send(client, bytes, SendFlags::default()).unwrap();
         assert_eq!(at.next(), [accepted]);
         let mut room = [0; 16];
         let got = two.recv(accepted, &mut room, RecvFlags::default()).unwrap();
-        assert_eq!(&room[..got], octets);
+        assert_eq!(&room[..got], bytes);
     }
     // What the loop's program sends while it counts as asleep leaves at once.
     at.settle();
@@ -134,7 +134,7 @@ fn a_busy_loop_is_stood_in_for() {
     at.settle();
     // No client comes to the loop, and yet the handshake ends and bytes are acknowledged.
     let client = connect(&one);
-    one.send(client, b"octets", SendFlags::default()).unwrap();
+    one.send(client, b"bytes", SendFlags::default()).unwrap();
     let mut looks = 0;
     while one.unsent(client).unwrap().0 > 0 {
         looks += 1;

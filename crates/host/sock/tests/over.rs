@@ -127,7 +127,7 @@ fn threads_that_wait_in_direct_mode_hear_of_a_panic() {
 
 /// No thread is inside a call: the watchdog's thread meets the fault.
 #[test]
-fn a_panic_of_the_backstop_ends_the_port() {
+fn a_panic_of_the_watchdog_ends_the_port() {
     let mut scene = scene(|engine| Direct::start(engine).unwrap());
     scene.switch.armed.store(true, Ordering::SeqCst);
     scene.there.write_all(b"x").unwrap();

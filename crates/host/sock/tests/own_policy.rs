@@ -79,10 +79,10 @@ fn a_library_comes_carries_and_goes() {
     });
     let (mut stream, _) = listener.accept().unwrap();
     assert_eq!(congestion(&stream, &stacks[0]), "mimd");
-    let mut octets = vec![0; 50_000];
+    let mut bytes = vec![0; 50_000];
     for round in 0..100 {
-        stream.read_exact(&mut octets).unwrap();
-        assert!(octets.iter().all(|&octet| octet == 7));
+        stream.read_exact(&mut bytes).unwrap();
+        assert!(bytes.iter().all(|&byte| byte == 7));
         if round == 50 {
             tree.set("net.inet.tcp.cc.remove_force", "mimd").unwrap();
             assert_eq!(tree.get("net.inet.tcp.cc.libraries").unwrap(), "", "nothing has it: it is unmapped");

@@ -78,7 +78,7 @@ fn check(log: &[&str]) -> u64 {
 }
 
 #[test]
-fn on_and_off_while_octets_flow() {
+fn on_and_off_while_bytes_flow() {
     let file = std::env::temp_dir().join(format!("ms-siftr-live-{}.log", std::process::id()));
     let path = file.display().to_string();
     for direct in [true, false] {

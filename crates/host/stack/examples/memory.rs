@@ -83,7 +83,7 @@ impl Bed {
 
     fn connect(&mut self, at: Instant, owner: u32) {
         self.next = (self.next + 1) % self.sources;
-        let wish = Connect {
+        let request = Connect {
             local: Endpoint::new(source(self.next), 0),
             remote: Endpoint::new(SERVER, 80),
             reuse_addr: false,
@@ -92,7 +92,7 @@ impl Bed {
             owner,
             keys: None,
         };
-        self.conns[owner as usize] = self.client.connect(at, &wish).expect("ports and memory suffice");
+        self.conns[owner as usize] = self.client.connect(at, &request).expect("ports and memory suffice");
     }
 
     fn step(&mut self) {
@@ -206,7 +206,7 @@ fn main() {
         span.as_secs_f64(),
         done as f64 / span.as_secs_f64(),
         packets as f64 / done as f64,
-        bed.client.octets_per_connection(),
+        bed.client.bytes_per_connection(),
     );
     if std::env::var_os("STATS").is_some() {
         for core in [&bed.client, &bed.server] {

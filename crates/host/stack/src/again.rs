@@ -1,5 +1,5 @@
-//! Connections that begin from the archive's cache entries ([`crate::moulds`]), and what they leave there. Whatever is
-//! unusual begins the long way, and on the wire nothing can tell.
+//! Connections that begin from the archive's cache entries ([`crate::handshake_cache`]), and what they leave there.
+//! Whatever is unusual begins the long way, and on the wire nothing can tell.
 
 use base::{Addr, Instant};
 use tcp::{Connection, FastOpenAnswer, SocketOptions};
@@ -8,8 +8,8 @@ use wire::tcp::{Flags, Segment};
 
 use crate::conns::{ConnId, Marks, Meta, NIL};
 use crate::core::Core;
+use crate::handshake_cache::{CachedHandshake, end_of_connect};
 use crate::listeners::{Listener, ListenerId};
-use crate::moulds::{Mould, end_of_connect};
 use crate::ops::{Connect, Free, OpError};
 use crate::paths::Path;
 use crate::rx::Sender;
@@ -31,8 +31,8 @@ impl Core {
     ) -> Option<Result<ConnId, OpError>> {
         let end = end_of_connect(addr);
         let found = self
-            .moulds
-            .find(now, self.archive_age(), end, |mould| mould.archived.is_for(&connect.options, path.mtu));
+            .handshake_cache
+            .find(now, self.archive_age(), end, |cached| cached.archived.is_for(&connect.options, path.mtu));
         let Some(index) = found else {
             self.stats.archive_misses += 1;
             return None;
@@ -47,7 +47,7 @@ impl Core {
             Err(failed) => return Some(Err(failed.into())),
         };
         self.stats.archive_hits += 1;
-        self.moulds.touch(now, index);
+        self.handshake_cache.touch(now, index);
         let mut fresh = self.fresh(now, &key, path);
         if let Some(above) = above {
             fresh.isn = Core::isn_above(fresh.isn, above);
@@ -56,7 +56,8 @@ impl Core {
         (meta.owner, meta.listener) = (connect.owner, index);
         meta.marks.set(Marks::OWNED | Marks::AGAIN | Marks::OPENING);
         let conn = self.conns.claim(meta);
-        let (place, archived) = (&mut self.conns.slot_mut(conn).tcp, &self.moulds.at(index).archived);
+        let (place, archived) =
+            (&mut self.conns.slot_mut(conn).tcp, &self.handshake_cache.at(index).archived);
         Connection::connect_again(place, &mut self.shared.cx(now), &fresh, control, archived);
         Some(if self.enter(conn) { Ok(ConnId(conn)) } else { Err(OpError::NoBuffers) })
     }
@@ -66,24 +67,29 @@ impl Core {
     /// says, is the way to there and how long a round trip took, as for any other SYN.
     pub(crate) fn accept_again(&mut self, now: Instant, sender: &Sender<'_>, syn: &Segment<'_>) -> bool {
         let (local, remote) = (sender.key.local(), sender.key.remote());
-        let found =
-            self.moulds.find(now, self.archive_age(), local, |mould| mould.archived.fits(sender.key, syn));
+        let found = self
+            .handshake_cache
+            .find(now, self.archive_age(), local, |cached| cached.archived.fits(sender.key, syn));
         let Some(index) = found else {
             self.stats.archive_misses += 1;
             return false;
         };
-        let &Mould { listener: Some((id, version)), way, .. } = self.moulds.at(index) else { return false };
+        let &CachedHandshake { listener: Some((id, version)), way, .. } = self.handshake_cache.at(index)
+        else {
+            return false;
+        };
         let strange = remote.addr.is_unspecified() || self.ip.is_of_many(remote.addr) || local == remote;
         let same = way == self.ip.generation() && version == self.listeners.version();
         if strange || !same {
             self.stats.archive_stale += 1;
             return false;
         }
-        let Some(Listener { half_open, wish, .. }) = self.listeners.get(id).filter(|known| !known.is_full())
+        let Some(Listener { half_open, request, .. }) =
+            self.listeners.get(id).filter(|known| !known.is_full())
         else {
             return false;
         };
-        let (full, control) = (*half_open >= wish.backlog || self.conns.is_full(), wish.control);
+        let (full, control) = (*half_open >= request.backlog || self.conns.is_full(), request.control);
         if full || !self.port.io.is_ours(sender.key, true) {
             return false;
         }
@@ -92,7 +98,7 @@ impl Core {
         if path.is_looped() {
             return false;
         }
-        if !self.moulds.at(index).archived.is_over(path.mtu) {
+        if !self.handshake_cache.at(index).archived.is_over(path.mtu) {
             self.stats.archive_stale += 1;
             return false;
         }
@@ -104,7 +110,8 @@ impl Core {
         (meta.owner, meta.listener) = (index, id.0);
         meta.marks.set(Marks::HALF_OPEN | Marks::AGAIN | Marks::OPENING);
         let conn = self.conns.claim(meta);
-        let (place, archived) = (&mut self.conns.slot_mut(conn).tcp, &self.moulds.at(index).archived);
+        let (place, archived) =
+            (&mut self.conns.slot_mut(conn).tcp, &self.handshake_cache.at(index).archived);
         Connection::accept_again(place, &mut self.shared.cx(now), &fresh, control, archived, syn);
         if !self.enter(conn) {
             self.drops.count(PacketDrop::NoRoom);
@@ -133,25 +140,25 @@ impl Core {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
         meta.marks.clear(Marks::OPENING);
         let active = !meta.marks.has(Marks::HALF_OPEN);
-        let mould = if active { std::mem::replace(&mut meta.listener, NIL) } else { meta.owner };
-        let Some(mould) = self.moulds.get(mould) else { return false };
+        let cached = if active { std::mem::replace(&mut meta.listener, NIL) } else { meta.owner };
+        let Some(cached) = self.handshake_cache.get(cached) else { return false };
         // By now the cache entry may be of another kind.
         let key = tcp.key();
-        let fits = mould.listener.is_none() == active && mould.template.is_v4() == key.is_v4();
+        let fits = cached.listener.is_none() == active && cached.template.is_v4() == key.is_v4();
         if !fits || !self.port.stock() {
             return false;
         }
         let ends = [key.local(), key.remote()];
         let cx = &mut self.shared.cx(now);
-        let Some(opening) = tcp.poll_opening(cx, &mould.archived) else { return false };
-        self.port.opening(&mould.template, self.hops.mac(meta.hop), meta.hash, ends, &opening);
+        let Some(opening) = tcp.poll_opening(cx, &cached.archived) else { return false };
+        self.port.opening(&cached.template, self.hops.mac(meta.hop), meta.hash, ends, &opening);
         true
     }
 
     /// A connection has begun the long way: the next one of its kind will not have to.
     #[cold]
-    pub(crate) fn keep_connect(&mut self, now: Instant, index: u32, wish: &SocketOptions, path: &Path) {
-        self.keep(now, index, wish, path, None);
+    pub(crate) fn keep_connect(&mut self, now: Instant, index: u32, request: &SocketOptions, path: &Path) {
+        self.keep(now, index, request, path, None);
     }
 
     /// A connection is over, one way or another: the next one of its kind may be easier.
@@ -173,7 +180,7 @@ impl Core {
         let meta = &self.conns.slot(index).meta;
         if meta.marks.has(Marks::AGAIN) {
             // Nothing owns it yet.
-            self.moulds.touch(self.now, meta.owner);
+            self.handshake_cache.touch(self.now, meta.owner);
         }
     }
 
@@ -187,9 +194,9 @@ impl Core {
             return;
         }
         let Some(listener) = self.listeners.get(id) else { return };
-        if listener.wish.keys.is_none() {
-            let wish = listener.wish.options;
-            self.keep(now, index, &wish, &path, Some(id));
+        if listener.request.keys.is_none() {
+            let request = listener.request.options;
+            self.keep(now, index, &request, &path, Some(id));
         }
     }
 
@@ -198,23 +205,25 @@ impl Core {
         &mut self,
         now: Instant,
         index: u32,
-        wish: &SocketOptions,
+        request: &SocketOptions,
         path: &Path,
         listener: Option<ListenerId>,
     ) {
         let Some((_, tcp)) = self.conns.get(index) else { return };
         let (key, way, limit) = (*tcp.key(), self.ip.generation(), self.shared.config.archive_kinds);
         let local = if listener.is_some() { key.local() } else { end_of_connect(key.local().addr) };
-        if !self.moulds.has_room(now, limit, local) {
+        if !self.handshake_cache.has_room(now, limit, local) {
             return;
         }
-        let Some((archived, shown)) = tcp.archive(&mut self.shared.cx(now), wish, path.mtu) else { return };
+        let Some((archived, shown)) = tcp.archive(&mut self.shared.cx(now), request, path.mtu) else {
+            return;
+        };
         let (link, src, dst) = (self.port.link(), key.local().addr, key.remote().addr);
         let below = Below { link, src, dst, tos: shown.tos, ttl: shown.ttl, label: 0 };
         let Some(template) = Template::new(&below, &shown.header) else { return };
         let listener = listener.map(|id| (id, self.listeners.version()));
         self.stats.archive_kept += 1;
-        let mould = Mould { local, listener, way, archived, template };
-        self.stats.archive_evicted += u64::from(self.moulds.keep(now, limit, mould));
+        let cached = CachedHandshake { local, listener, way, archived, template };
+        self.stats.archive_evicted += u64::from(self.handshake_cache.keep(now, limit, cached));
     }
 }

@@ -90,7 +90,7 @@ impl Core {
         sender: &Sender<'_>,
         segment: &Segment<'_>,
     ) -> Result<Option<Auth>, ()> {
-        let ring = listener.and_then(|id| self.listeners.get(id)?.wish.keys.as_ref());
+        let ring = listener.and_then(|id| self.listeners.get(id)?.request.keys.as_ref());
         if ring.is_none() && segment.options.signature.is_none() {
             return Ok(None);
         }
@@ -104,7 +104,7 @@ impl Core {
         sender: &Sender<'_>,
         segment: &Segment<'_>,
     ) -> Result<Option<Auth>, ()> {
-        let ring = listener.and_then(|id| self.listeners.get(id)?.wish.keys.clone());
+        let ring = listener.and_then(|id| self.listeners.get(id)?.request.keys.clone());
         let required = ring.as_ref().is_some_and(|ring| ring.ao_required);
         let isn = segment.ack - 1;
         let verdict = match ring.and_then(|ring| Auth::new(&ring, sender.key, isn)) {
@@ -151,7 +151,7 @@ impl Core {
     /// Replaces the keys that connections accepted from now on begin with.
     pub fn set_listener_keys(&mut self, id: ListenerId, keys: Option<Arc<Keyring>>) {
         if let Some(listener) = self.listeners.get_mut(id) {
-            listener.wish.keys = keys;
+            listener.request.keys = keys;
             self.listeners.touch();
         }
     }

@@ -8,17 +8,17 @@ use tcp::{
 };
 
 use crate::auth::SignedWaits;
+use crate::borrowed_rx::BorrowedRx;
 use crate::conns::{Conns, List, Marks};
 use crate::demux::{Flow, FlowTable};
+use crate::handshake_cache::HandshakeCache;
 use crate::hold::Offload;
 use crate::hosts::Hosts;
 use crate::ip::{Ip, LOOPED, OwnAddr};
 use crate::limit::Limit;
 use crate::link::is_reachable;
 use crate::listeners::{ListenerId, Listeners};
-use crate::loans::Loans;
 use crate::loopback::Loopback;
-use crate::moulds::Moulds;
 use crate::neighbours::{Neighbours, Question};
 use crate::paths::{NoPath, Path, Paths};
 use crate::ports::Ports;
@@ -148,7 +148,7 @@ pub struct Core {
     pub(crate) hops: Neighbours,
     pub(crate) paths: Paths,
     pub(crate) hosts: Hosts,
-    pub(crate) moulds: Moulds,
+    pub(crate) handshake_cache: HandshakeCache,
     pub(crate) port: Port,
     pub(crate) registry: cc::Registry,
     pub(crate) isn: IsnSource,
@@ -189,7 +189,7 @@ pub struct Core {
     /// The port had no frame when one was needed.
     pub(crate) starved: bool,
     /// Data that connections read from the port's frames.
-    pub(crate) loans: Loans,
+    pub(crate) borrowed_rx: BorrowedRx,
     /// Batches received in one turn at most.
     pub(crate) batches: u8,
     /// The connection that was last asked to give memory back.
@@ -230,7 +230,7 @@ impl Core {
             hops: if port.caps.medium == Medium::Ip { Neighbours::flat() } else { Neighbours::new(kernel) },
             paths: Paths::new(),
             hosts: Hosts::new(secrets.key()),
-            moulds: Moulds::default(),
+            handshake_cache: HandshakeCache::default(),
             registry,
             isn: IsnSource::new(isns),
             offsets: Recent::new(),
@@ -256,7 +256,7 @@ impl Core {
             probe_ids: Vec::new(),
             tracer: None,
             starved: false,
-            loans: Loans::default(),
+            borrowed_rx: BorrowedRx::default(),
             batches: config.batches.clamp(1, BATCHES_MAX),
             reclaimed: 0,
             port,
@@ -380,7 +380,7 @@ impl Core {
     /// Removes a connection that is in no table any more.
     pub(crate) fn free(&mut self, index: u32) {
         if self.conns.slot(index).meta.marks.has(Marks::LENT) {
-            self.loans.forget(index);
+            self.borrowed_rx.forget(index);
         }
         if let Some(tcp) = &mut self.conns.slot_mut(index).tcp {
             self.registry.retire(tcp.control_name());
@@ -495,7 +495,7 @@ impl Core {
         let Some((_, tcp)) = conns.get_mut(sending.index) else { return Sent::All };
         let mut out = Out { port, shared, stats, starved, error };
         let mut sent = Sent::Some;
-        while sent == Sent::Some && sending.segments < QUOTA_SEGMENTS && sending.octets < QUOTA_OCTETS {
+        while sent == Sent::Some && sending.segments < QUOTA_SEGMENTS && sending.bytes < QUOTA_BYTES {
             sending.segments += 1;
             sent = out.one(tcp, sending);
         }
@@ -577,7 +577,7 @@ impl Core {
 
 /// Segments and bytes one connection may send before others have their turn.
 pub(crate) const QUOTA_SEGMENTS: u32 = 16;
-const QUOTA_OCTETS: u32 = 1 << 17;
+const QUOTA_BYTES: u32 = 1 << 17;
 
 /// A connection's turn to send.
 struct Sending {
@@ -586,12 +586,12 @@ struct Sending {
     class: TransmitClass,
     /// Segments that it has sent, or was about to send.
     segments: u32,
-    octets: u32,
+    bytes: u32,
 }
 
 impl Sending {
     fn of(now: Instant, index: u32) -> Sending {
-        Sending { now, index, class: TransmitClass::Control, segments: 0, octets: 0 }
+        Sending { now, index, class: TransmitClass::Control, segments: 0, bytes: 0 }
     }
 }
 
@@ -619,7 +619,7 @@ impl Out<'_> {
         let Some(tx) = &next else { return Sent::All };
         // Never an earlier list than the segment before, so that a connection's segments stay in order.
         sending.class = sending.class.max(tx.class);
-        sending.octets += tx.len;
+        sending.bytes += tx.len;
         if port.goes_direct(tx.len, tx.mss) && port.pending() > 0 {
             // What was built before goes first, and what was gathered before that.
             port.send_gathered(tcp, &shared.pool);

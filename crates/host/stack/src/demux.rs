@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn grows_to_a_million_in_eleven_octets_each() {
+    fn grows_to_a_million_in_eleven_bytes_each() {
         let mut table = FlowTable::new(&mut Rng::new(3));
         let hash = |id: u32| base::SipKey::new(5, 6).fast(&[u64::from(id)]);
         for id in 0..1_000_000 {
@@ -425,11 +425,11 @@ mod tests {
             for bit in 0..bits {
                 let mut flips = [0u32; 64];
                 for _ in 0..400 {
-                    let mut octets = [0; 36];
-                    rng.fill(&mut octets);
-                    let before = table.hash(&flow_of(&octets, v4));
-                    octets[bit / 8] ^= 1 << (bit % 8);
-                    let changed = before ^ table.hash(&flow_of(&octets, v4));
+                    let mut bytes = [0; 36];
+                    rng.fill(&mut bytes);
+                    let before = table.hash(&flow_of(&bytes, v4));
+                    bytes[bit / 8] ^= 1 << (bit % 8);
+                    let changed = before ^ table.hash(&flow_of(&bytes, v4));
                     (0..64).for_each(|i| flips[i] += (changed >> i & 1) as u32);
                 }
                 assert!(flips.iter().all(|n| (120..280).contains(n)), "bit {bit} of {bits}: {flips:?}");
@@ -437,14 +437,14 @@ mod tests {
         }
     }
 
-    fn flow_of(octets: &[u8; 36], v4: bool) -> FlowKey {
+    fn flow_of(bytes: &[u8; 36], v4: bool) -> FlowKey {
         use base::{Addr, Endpoint};
-        let port = |at: usize| u16::from_be_bytes([octets[at], octets[at + 1]]);
+        let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         let (local, remote, at) = if v4 {
-            let addr = |at: usize| Addr::v4([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]);
+            let addr = |at: usize| Addr::v4([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
             (addr(0), addr(4), 8)
         } else {
-            let addr = |at: usize| Addr::v6(std::array::from_fn(|i| octets[at + i]));
+            let addr = |at: usize| Addr::v6(std::array::from_fn(|i| bytes[at + i]));
             (addr(0), addr(16), 32)
         };
         FlowKey::new(Endpoint::new(local, port(at)), Endpoint::new(remote, port(at + 2)))

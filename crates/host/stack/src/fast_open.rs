@@ -62,11 +62,11 @@ impl Unproven {
 
 impl Core {
     /// Changes what a listener grants.
-    pub fn set_fast_open(&mut self, id: ListenerId, wish: FastOpenListen) {
+    pub fn set_fast_open(&mut self, id: ListenerId, request: FastOpenListen) {
         if let Some(listener) = self.listeners.get_mut(id) {
             let unproven = &mut listener.unproven;
-            unproven.queue = wish.queue.unwrap_or(unproven.queue);
-            unproven.keys = wish.keys.or(unproven.keys);
+            unproven.queue = request.queue.unwrap_or(unproven.queue);
+            unproven.keys = request.keys.or(unproven.keys);
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) const HELD_MAX: usize = 256;
 /// Packets handed up at once at most.
 pub(crate) const UP_MAX: usize = 256;
 
-const _: () = assert!(UP_MAX >= BATCH_MAX && UP_MAX >= offload::TRAIN_MAX, "a run goes up at once");
+const _: () = assert!(UP_MAX >= BATCH_MAX && UP_MAX >= offload::MERGE_MAX, "a run goes up at once");
 
 /// Receive offload of segments that continue each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,7 +156,7 @@ impl Core {
         hold.engine.on_batch_end(now);
         self.hand_up(now, rx, &mut hold);
         if hold.early {
-            hold.engine.each_kept(|key, hash, kept, octets| self.promise(now, (key, hash), kept, octets));
+            hold.engine.each_kept(|key, hash, kept, bytes| self.promise(now, (key, hash), kept, bytes));
         }
         rx.hold = Some(hold);
     }
@@ -189,12 +189,12 @@ impl Core {
         let RxMeta { checksum, gso_size, .. } = packet.meta;
         let mut packet = Fresh(packet);
         if gso_size == 0 {
-            let octets = packet.0.frame.len() as u64;
+            let bytes = packet.0.frame.len() as u64;
             let sums = (checksum == RxChecksum::Unverified).then_some(self.port.summer);
             // It is as long as the first of its run.
             let keep = |Fresh(packet), first: &Kept| Kept { packet, arrival: first.arrival };
             match hold.engine.follow(now, packet, sums, keep) {
-                Ok(()) => return self.stats.bytes_in += octets,
+                Ok(()) => return self.stats.bytes_in += bytes,
                 Err(other) => packet = other,
             }
         }
@@ -239,7 +239,7 @@ impl Core {
     fn hand_up(&mut self, now: Instant, rx: &mut Rx, hold: &mut Hold) {
         let merges = self.shared.merges();
         while let Some(mut run) = hold.engine.poll_run() {
-            let count = run.train.as_ref().map_or(1, offload::Train::count);
+            let count = run.merged_run.as_ref().map_or(1, offload::MergedRun::count);
             if rx.batch.len() + usize::from(count) > UP_MAX {
                 self.process_up(now, rx);
             }
@@ -253,12 +253,12 @@ impl Core {
                 }
                 rx.batch.push(packet);
             }
-            match (run.train.filter(|_| merges), &mut rx.trains) {
-                (Some(train), Some(trains)) => {
+            match (run.merged_run.filter(|_| merges), &mut rx.merged_runs) {
+                (Some(merged_run), Some(merged_runs)) => {
                     self.tell_round_trip(&mut hold.engine, &arrival);
-                    trains.adopt(at, train);
+                    merged_runs.adopt(at, merged_run);
                 }
-                (_, Some(trains)) => trains.pass(at, &arrival.key),
+                (_, Some(merged_runs)) => merged_runs.pass(at, &arrival.key),
                 (_, None) => {}
             }
         }
@@ -288,7 +288,7 @@ impl Core {
     }
 
     /// The connection is asked to answer for data that is held.
-    fn promise(&mut self, now: Instant, (key, hash): (&FlowKey, u64), first: &Kept, octets: u32) {
+    fn promise(&mut self, now: Instant, (key, hash): (&FlowKey, u64), first: &Kept, bytes: u32) {
         let Some(Flow::Connection(index)) = self.find(hash, key) else { return };
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
         let Arrival { start, end, tos, .. } = first.arrival;
@@ -298,7 +298,7 @@ impl Core {
         raw.read_options(&mut segment);
         segment.ecn = Ecn::of(tos);
         let proven = !meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED);
-        if proven && tcp.promise(&mut self.shared.cx(now), &segment, octets) {
+        if proven && tcp.promise(&mut self.shared.cx(now), &segment, bytes) {
             self.touch(index);
         }
     }

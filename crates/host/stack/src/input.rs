@@ -100,8 +100,12 @@ impl Core {
                 false
             }
             Some(listener)
-                if listener.wish.options.defer_accept > 0
-                    && tcp.defers(&mut self.shared.cx(now), segment, listener.wish.options.defer_accept) =>
+                if listener.request.options.defer_accept > 0
+                    && tcp.defers(
+                        &mut self.shared.cx(now),
+                        segment,
+                        listener.request.options.defer_accept,
+                    ) =>
             {
                 self.stats.deferred += 1;
                 self.touch(index);
@@ -235,7 +239,7 @@ impl Core {
             self.stats.accept_queue_full += 1;
             return self.drops.count(PacketDrop::BacklogFull);
         }
-        if listener.half_open >= listener.wish.backlog || self.conns.is_full() {
+        if listener.half_open >= listener.request.backlog || self.conns.is_full() {
             listener.cookies_until = now + COOKIES_LAST;
             return self.send_cookie(now, sender, segment, auth);
         }
@@ -289,10 +293,10 @@ impl Core {
         if !path.is_looped() {
             self.hops.hint(now, path.hop, sender.mac(self.port.caps.medium));
         }
-        let Listener { wish, .. } = self.listeners.get(id)?;
+        let Listener { request, .. } = self.listeners.get(id)?;
         // What the listener wants, or the default where that has been withdrawn meanwhile.
-        let control = self.registry.create_or_default(wish.control);
-        let options = wish.options;
+        let control = self.registry.create_or_default(request.control);
+        let options = request.options;
         let open = self.opening(now, *sender.key, &path, options);
         let mut meta = Meta::new(sender.hash, path.hop, self.way_of(&path));
         meta.listener = id.0;

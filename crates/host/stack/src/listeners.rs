@@ -39,7 +39,7 @@ pub struct Listen {
 /// One listener.
 pub(crate) struct Listener {
     /// Requested options, with the port chosen and the backlog at least 1.
-    pub(crate) wish: Listen,
+    pub(crate) request: Listen,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,
     /// Connections of clients that showed a cookie and nothing else yet.
@@ -70,12 +70,12 @@ pub(crate) struct Listeners {
 
 impl Listener {
     pub(crate) fn is_full(&self) -> bool {
-        self.queue.len() >= self.wish.backlog as usize
+        self.queue.len() >= self.request.backlog as usize
     }
 
     /// How well it fits a SYN to `local`: an exact address before one of the family before dual-stack.
     fn rank(&self, local: Endpoint) -> u32 {
-        let own = self.wish.local;
+        let own = self.request.local;
         if own.port != local.port {
             0
         } else if own.addr == local.addr {
@@ -85,7 +85,7 @@ impl Listener {
         } else if own.addr.is_v4() == local.addr.is_v4() {
             2
         } else {
-            u32::from(own.addr == Addr::UNSPECIFIED_V6 && !self.wish.v6_only)
+            u32::from(own.addr == Addr::UNSPECIFIED_V6 && !self.request.v6_only)
         }
     }
 }
@@ -101,7 +101,7 @@ impl Listeners {
     }
 
     /// Starts one; `None` when there are too many.
-    pub(crate) fn insert(&mut self, wish: Listen, unproven: Unproven) -> Option<ListenerId> {
+    pub(crate) fn insert(&mut self, request: Listen, unproven: Unproven) -> Option<ListenerId> {
         let at = match self.slots.iter().position(|slot| slot.listener.is_none()) {
             Some(at) => at,
             None if self.slots.len() < usize::from(NIL) => {
@@ -110,11 +110,11 @@ impl Listeners {
             }
             None => return None,
         };
-        let bucket = usize::from(wish.local.port) % BUCKETS;
+        let bucket = usize::from(request.local.port) % BUCKETS;
         let slot = &mut self.slots[at];
         slot.next = self.heads[bucket];
         slot.listener = Some(Listener {
-            wish,
+            request,
             half_open: 0,
             unproven,
             queue: VecDeque::new(),
@@ -133,7 +133,7 @@ impl Listeners {
     pub(crate) fn remove(&mut self, id: ListenerId) -> Option<Listener> {
         let at = self.index(id)?;
         let (next, listener) = (self.slots[at].next, self.slots[at].listener.take()?);
-        let head = &mut self.heads[usize::from(listener.wish.local.port) % BUCKETS];
+        let head = &mut self.heads[usize::from(listener.request.local.port) % BUCKETS];
         if usize::from(*head) == at {
             *head = next;
         } else {
@@ -194,7 +194,7 @@ impl Listeners {
         let fits = || {
             self.chain(local.port).filter_map(move |(at, slot)| {
                 let listener = slot.listener.as_ref()?;
-                (listener.rank(local) == best).then_some((at, listener.wish.options.incoming_cpu))
+                (listener.rank(local) == best).then_some((at, listener.request.options.incoming_cpu))
             })
         };
         let next = || fits().skip(nth).chain(fits().take(nth));
@@ -259,7 +259,7 @@ mod tests {
         text.parse::<SocketAddr>().unwrap().into()
     }
 
-    fn wish(text: &str, v6_only: bool, owner: u32) -> Listen {
+    fn request(text: &str, v6_only: bool, owner: u32) -> Listen {
         Listen {
             local: ep(text),
             backlog: 4,
@@ -273,19 +273,19 @@ mod tests {
     }
 
     fn owner(all: &Listeners, to: &str) -> Option<u32> {
-        all.find(ep(to), 0).and_then(|id| all.get(id)).map(|l| l.wish.owner)
+        all.find(ep(to), 0).and_then(|id| all.get(id)).map(|l| l.request.owner)
     }
 
     #[test]
     fn best_fit() {
         let mut all = Listeners::new();
-        let dual = all.insert(wish("[::]:80", false, 1), Unproven::default()).unwrap();
+        let dual = all.insert(request("[::]:80", false, 1), Unproven::default()).unwrap();
         assert_eq!(owner(&all, "10.0.0.1:80"), Some(1));
-        all.insert(wish("0.0.0.0:80", false, 2), Unproven::default()).unwrap();
-        all.insert(wish("10.0.0.1:80", false, 3), Unproven::default()).unwrap();
+        all.insert(request("0.0.0.0:80", false, 2), Unproven::default()).unwrap();
+        all.insert(request("10.0.0.1:80", false, 3), Unproven::default()).unwrap();
         // Another port in the same bucket.
-        all.insert(wish("0.0.0.0:336", false, 4), Unproven::default()).unwrap();
-        all.insert(wish("[::]:443", true, 5), Unproven::default()).unwrap();
+        all.insert(request("0.0.0.0:336", false, 4), Unproven::default()).unwrap();
+        all.insert(request("[::]:443", true, 5), Unproven::default()).unwrap();
         assert_eq!(owner(&all, "10.0.0.1:80"), Some(3));
         assert_eq!(owner(&all, "10.0.0.2:80"), Some(2));
         assert_eq!(owner(&all, "[2001:db8::1]:80"), Some(1));
@@ -296,7 +296,7 @@ mod tests {
         assert!(all.get(dual).is_none() && all.remove(dual).is_none());
         assert_eq!(owner(&all, "[2001:db8::1]:80"), None);
         assert_eq!(owner(&all, "10.0.0.1:80"), Some(3));
-        let again = all.insert(wish("[::]:80", false, 6), Unproven::default()).unwrap();
+        let again = all.insert(request("[::]:80", false, 6), Unproven::default()).unwrap();
         assert_ne!(again, dual);
         assert_eq!(all.len(), 5);
     }
@@ -305,14 +305,17 @@ mod tests {
     fn shared_ports_take_turns() {
         let mut all = Listeners::new();
         for owner in 0..4 {
-            all.insert(Listen { reuse_port: true, ..wish("0.0.0.0:80", false, owner) }, Unproven::default())
-                .unwrap();
+            all.insert(
+                Listen { reuse_port: true, ..request("0.0.0.0:80", false, owner) },
+                Unproven::default(),
+            )
+            .unwrap();
         }
         let mut rng = base::Rng::new(1);
         let mut counts = [0; 4];
         for _ in 0..4000 {
             let id = all.find(ep("10.0.0.1:80"), rng.next_u64()).unwrap();
-            counts[all.get(id).unwrap().wish.owner as usize] += 1;
+            counts[all.get(id).unwrap().request.owner as usize] += 1;
         }
         assert!(counts.iter().all(|&n| (800..1200).contains(&n)), "{counts:?}");
     }
@@ -322,7 +325,7 @@ mod tests {
         let mut all = Listeners::new();
         for (owner, incoming_cpu) in [None, Some(1), None, Some(1), Some(2)].into_iter().enumerate() {
             let options = SocketOptions { incoming_cpu, ..SocketOptions::default() };
-            let shared = Listen { reuse_port: true, options, ..wish("0.0.0.0:80", false, owner as u32) };
+            let shared = Listen { reuse_port: true, options, ..request("0.0.0.0:80", false, owner as u32) };
             all.insert(shared, Unproven::default()).unwrap();
         }
         // The chain has the youngest first.

@@ -123,16 +123,16 @@ impl Core {
                 return Err(OpError::UnfairControl);
             }
         }
-        let mut wish = listen.clone();
-        wish.backlog = wish.backlog.max(1);
-        if wish.local.port == 0 || self.ports.reservation(wish.local) != Some(wish.local) {
-            wish.local = self.bind(wish.local, true, wish.reuse_port, wish.v6_only)?;
+        let mut request = listen.clone();
+        request.backlog = request.backlog.max(1);
+        if request.local.port == 0 || self.ports.reservation(request.local) != Some(request.local) {
+            request.local = self.bind(request.local, true, request.reuse_port, request.v6_only)?;
         }
-        self.ports.listen(wish.local, wish.reuse_port, wish.v6_only)?;
-        let local = wish.local;
+        self.ports.listen(request.local, request.reuse_port, request.v6_only)?;
+        let local = request.local;
         let all = self.shared.config.fastopen_all_listeners();
-        let unproven = Unproven::new(if all { wish.backlog } else { 0 });
-        match self.listeners.insert(wish, unproven) {
+        let unproven = Unproven::new(if all { request.backlog } else { 0 });
+        match self.listeners.insert(request, unproven) {
             Some(id) => {
                 self.ports.serve(self.port.io.as_mut(), local, true);
                 Ok((id, local))
@@ -147,7 +147,7 @@ impl Core {
     /// Change backlog (listen called again).
     pub fn set_backlog(&mut self, id: ListenerId, backlog: u32) {
         if let Some(listener) = self.listeners.get_mut(id) {
-            listener.wish.backlog = backlog.max(1);
+            listener.request.backlog = backlog.max(1);
         }
     }
 
@@ -171,9 +171,9 @@ impl Core {
     pub fn close_listener(&mut self, now: Instant, id: ListenerId) {
         self.now = now;
         self.park(id, true);
-        let Some(Listener { wish, queue, .. }) = self.listeners.remove(id) else { return };
+        let Some(Listener { request, queue, .. }) = self.listeners.remove(id) else { return };
         self.abandon(now, queue);
-        self.ports.unbind(self.port.io.as_mut(), now, wish.local, true);
+        self.ports.unbind(self.port.io.as_mut(), now, request.local, true);
     }
 
     fn abandon(&mut self, now: Instant, queue: VecDeque<u32>) {
@@ -648,7 +648,7 @@ impl Core {
     fn let_go(&mut self, now: Instant, index: u32, end: impl FnOnce(&mut Connection, &mut tcp::Cx<'_>)) {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
         if meta.marks.has(Marks::LENT) {
-            self.loans.forget(index);
+            self.borrowed_rx.forget(index);
         }
         meta.marks.clear(Marks::OWNED | Marks::NOTICED | Marks::LENT);
         meta.events = tcp::Events::default();
@@ -693,7 +693,7 @@ impl Core {
     /// Every connection, listener and TIME-WAIT entry, for `ss`.
     pub fn for_each(&self, now: Instant, each: &mut dyn FnMut(Row<'_>)) {
         for listener in self.listeners.iter() {
-            let (local, backlog) = (listener.wish.local, listener.wish.backlog);
+            let (local, backlog) = (listener.request.local, listener.request.backlog);
             each(Row::Listener { local, waiting: listener.queue.len() as u32, backlog });
         }
         for (_, _, tcp) in self.conns.iter() {
@@ -707,7 +707,7 @@ impl Core {
     /// Replace the options that connections accepted from now on begin with.
     pub fn set_listener_options(&mut self, id: ListenerId, options: SocketOptions) {
         if let Some(listener) = self.listeners.get_mut(id) {
-            listener.wish.options = options;
+            listener.request.options = options;
             self.listeners.touch();
         }
     }

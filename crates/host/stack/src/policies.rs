@@ -90,7 +90,7 @@ impl Core {
     /// Replace the policy that connections accepted from now on begin with; a name of the registry.
     pub fn set_listener_control(&mut self, id: ListenerId, name: &'static str) {
         if let Some(listener) = self.listeners.get_mut(id) {
-            listener.wish.control = Some(name);
+            listener.request.control = Some(name);
         }
     }
 
@@ -101,7 +101,7 @@ impl Core {
     }
 
     fn listeners_with(&self, name: &str) -> u32 {
-        self.listeners.iter().filter(|listener| listener.wish.control == Some(name)).count() as u32
+        self.listeners.iter().filter(|listener| listener.request.control == Some(name)).count() as u32
     }
 
     /// Removes a policy that nothing uses.
@@ -138,8 +138,8 @@ impl Core {
             self.set_control(now, ConnId(index), cc::REFUGE)
                 .expect("the refuge is offered, and the connection lives");
         }
-        for listener in self.listeners.iter_mut().filter(|listener| listener.wish.control == Some(name)) {
-            listener.wish.control = Some(cc::REFUGE);
+        for listener in self.listeners.iter_mut().filter(|listener| listener.request.control == Some(name)) {
+            listener.request.control = Some(cc::REFUGE);
         }
         self.registry.remove(name)?;
         Ok(users.len() as u32)

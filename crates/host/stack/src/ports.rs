@@ -320,16 +320,16 @@ impl Ports {
     pub(crate) fn listen(&mut self, local: Endpoint, reuse_port: bool, v6_only: bool) -> Result<(), OpError> {
         let at = self.find(local, false).ok_or(OpError::Invalid)?;
         let bindings = self.bindings.entry(local.port).or_default();
-        let wish = Binding {
+        let request = Binding {
             listening: true,
             v6_only,
             reuse_port: reuse_port && bindings[at].reuse_port,
             ..bindings[at]
         };
-        if bindings.iter().enumerate().any(|(i, other)| i != at && wish.conflicts(other)) {
+        if bindings.iter().enumerate().any(|(i, other)| i != at && request.conflicts(other)) {
             return Err(OpError::AddrInUse);
         }
-        bindings[at] = wish;
+        bindings[at] = request;
         Ok(())
     }
 

@@ -44,7 +44,7 @@ mod tests {
         let mut worked = 0;
         for _ in 0..10_000 {
             let word = rng.below(40) as u32;
-            let end = |octet: u8, port: u32| Endpoint::new(Addr::v4([10, 0, 0, octet]), port as u16);
+            let end = |byte: u8, port: u32| Endpoint::new(Addr::v4([10, 0, 0, byte]), port as u16);
             let key = FlowKey::new(end(1, word / 8), end(2, word % 8));
             let mut of = |recent: &mut Recent<u32>| {
                 recent.of(&key, || {

@@ -46,7 +46,7 @@ impl Core {
         let drops = drops.map(|(why, (name, value))| counted(name, why.help(), value));
         let looked = "Neighbours looked at to make room, to ask again or to give up.";
         let looked = counted("neighbour_steps", looked, self.hops.steps());
-        let out = counted("bytes_out", "Bytes handed to the port, headers included.", self.port.octets);
+        let out = counted("bytes_out", "Bytes handed to the port, headers included.", self.port.bytes);
         let sizes = [
             ("connections", "Connections, TIME-WAIT not counted.", u64::from(self.conns.len())),
             ("time_wait", "TIME-WAIT entries.", u64::from(self.waits.len())),
@@ -59,9 +59,9 @@ impl Core {
                 self.hosts.len() as u64,
             ),
             (
-                "moulds",
+                "handshake_cache",
                 "Kinds of connections of which the archive has the beginning ready.",
-                self.moulds.len() as u64,
+                self.handshake_cache.len() as u64,
             ),
             ("flows", "Entries of the flow table.", u64::from(self.table.len())),
             ("ports_claimed", "Ports held at the link.", self.ports.claimed() as u64),
@@ -75,9 +75,9 @@ impl Core {
             ("out_of_order", "Bytes of data held that came too early.", self.shared.pool.out_of_order()),
         ];
         let footprint = self.footprint();
-        let whole = footprint.iter().map(|(_, octets)| octets).sum();
+        let whole = footprint.iter().map(|(_, bytes)| bytes).sum();
         let whole = held(("footprint", "Bytes of memory held, all told.", whole));
-        let parts = footprint.map(|(name, octets)| held((name, "Bytes of memory held for this.", octets)));
+        let parts = footprint.map(|(name, bytes)| held((name, "Bytes of memory held for this.", bytes)));
         let sizes = sizes.map(held);
         counters.chain(drops).chain([out, looked]).chain(sizes).chain(parts).chain([whole]).collect()
     }
@@ -88,9 +88,9 @@ impl Core {
     }
 
     /// Returns the counters of packets that arrived together; all zero where they are not merged.
-    pub fn offload(&self) -> offload::TrainCounters {
-        let trains = self.scratch.as_ref().and_then(|scratch| scratch.rx.trains.as_ref());
-        trains.map(|trains| trains.counters().clone()).unwrap_or_default()
+    pub fn offload(&self) -> offload::GroCounters {
+        let merged_runs = self.scratch.as_ref().and_then(|scratch| scratch.rx.merged_runs.as_ref());
+        merged_runs.map(|merged_runs| merged_runs.counters().clone()).unwrap_or_default()
     }
 
     /// Returns the counters of packets that were held; all zero where none is.
@@ -101,8 +101,8 @@ impl Core {
 
     /// Every decision of receive offload, with what each says.
     pub fn offload_figures(&self) -> Vec<Figure> {
-        let (trains, held) = (self.offload().values(), self.held().values());
-        let rows = offload::TrainCounters::ROWS.iter().zip(trains);
+        let (merged_runs, held) = (self.offload().values(), self.held().values());
+        let rows = offload::GroCounters::ROWS.iter().zip(merged_runs);
         let rows = rows.chain(offload::HoldCounters::ROWS.iter().zip(held));
         rows.map(|(&(name, help), value)| Figure { name, help, value, counter: true }).collect()
     }
@@ -119,7 +119,7 @@ impl Core {
     }
 
     /// Bytes held, by what for. What belongs to connections is shared by their number in
-    /// [`Core::octets_per_connection`].
+    /// [`Core::bytes_per_connection`].
     pub fn footprint(&self) -> [(&'static str, u64); 6] {
         [
             ("bytes_connections", self.conns.footprint() as u64),
@@ -132,7 +132,7 @@ impl Core {
                 (self.ports.footprint()
                     + self.paths.footprint()
                     + self.hosts.footprint()
-                    + self.moulds.footprint()
+                    + self.handshake_cache.footprint()
                     + self.fast_open.footprint()) as u64,
             ),
         ]
@@ -140,7 +140,7 @@ impl Core {
 
     /// Bytes that one connection takes all told while it holds no data: its place, its timer, and its share
     /// of the flow table.
-    pub fn octets_per_connection(&self) -> f64 {
+    pub fn bytes_per_connection(&self) -> f64 {
         let all = self.conns.footprint() + self.wheel.footprint() + self.table.footprint();
         all as f64 / f64::from(self.conns.len().max(1))
     }
@@ -174,7 +174,7 @@ impl Core {
     /// Replaces TCP's settings: what begins or is decided from now on follows them.
     pub fn set_config(&mut self, config: tcp::Config) {
         if self.shared.config != config {
-            self.moulds.clear();
+            self.handshake_cache.clear();
         }
         self.shared.config = config;
     }

@@ -5,17 +5,17 @@
 //! be stale by the next (a segment of the same batch opens or ends a connection): then it is looked up again.
 
 use base::{Endpoint, FlowKey, Instant};
-use offload::{TRAIN_WORTH, Trains};
+use offload::{BatchGro, MERGE_WORTH};
 use pio::{BATCH_MAX, Medium, RxBatch, RxChecksum, RxPacket};
 use wire::checksum::{Sum, is_partial};
 use wire::packet::{Content, Packet, parse_frame, parse_ip, plain_tcp_v4};
 use wire::tcp::{CHECKSUM_OFFSET, Flags, Raw, Segment};
 use wire::{Ecn, ParseError, ethernet, protocol};
 
+use crate::borrowed_rx::LONG;
 use crate::core::Core;
 use crate::demux::Flow;
 use crate::hold::{Hold, Offload};
-use crate::loans::LONG;
 use crate::stats::PacketDrop;
 use crate::turn::Turn;
 use crate::{hold, merge};
@@ -48,7 +48,7 @@ pub(crate) struct Rx {
     /// The flow table's version when the arrivals were looked up.
     version: u32,
     /// Packets that continue each other, if they are to be delivered as one.
-    pub(crate) trains: Option<Box<Trains>>,
+    pub(crate) merged_runs: Option<Box<BatchGro>>,
     /// Packets held before they are delivered, if holding is on.
     pub(crate) hold: Option<Box<Hold>>,
 }
@@ -73,7 +73,7 @@ impl Rx {
             batch: RxBatch::with_capacity(batch),
             arrivals: Vec::with_capacity(batch),
             version: 0,
-            trains: (offload != Offload::Off).then(|| Box::new(Trains::new(batch))),
+            merged_runs: (offload != Offload::Off).then(|| Box::new(BatchGro::new(batch))),
             hold,
         }
     }
@@ -83,7 +83,7 @@ impl Core {
     /// Receives and processes a bounded number of packets.
     /// RFC 9293, MUST-59.
     pub(crate) fn receive(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
-        self.end_loans();
+        self.end_borrowed_rx();
         let mut left = self.batches;
         while left > 0 {
             left -= 1;
@@ -120,19 +120,19 @@ impl Core {
         self.look_up(rx);
         self.process_all(now, rx);
         rx.arrivals.clear();
-        self.loans.put_away(&mut rx.batch, self.port.io.as_mut());
+        self.borrowed_rx.put_away(&mut rx.batch, self.port.io.as_mut());
     }
 
     /// First pass: what is it, whose is it, is it whole? What is not TCP is dealt with on the spot. `long` packets may
     /// continue each other.
     #[inline]
     fn survey(&mut self, now: Instant, rx: &mut Rx, long: u32) {
-        let Rx { batch, arrivals, trains, .. } = rx;
+        let Rx { batch, arrivals, merged_runs, .. } = rx;
         if long > 1
-            && let Some(trains) = trains
+            && let Some(merged_runs) = merged_runs
             && self.shared.merges()
         {
-            return self.survey_trains(now, batch, arrivals, trains);
+            return self.survey_merged_runs(now, batch, arrivals, merged_runs);
         }
         let mut at = 0;
         while at < batch.len() {
@@ -144,23 +144,23 @@ impl Core {
 
     /// Parses a batch in which packets may continue each other.
     #[inline(never)]
-    fn survey_trains(
+    fn survey_merged_runs(
         &mut self,
         now: Instant,
         batch: &RxBatch,
         arrivals: &mut Vec<Arrival>,
-        trains: &mut Trains,
+        merged_runs: &mut BatchGro,
     ) {
-        trains.begin();
+        merged_runs.begin();
         let ip = self.ip_start();
         let (summer, mut joined) = (self.port.summer, 0);
         let mut at = 0;
         while at < batch.len() {
             let frames = pieces(&batch[at..]);
-            if frames == 1 && merge::joins(trains, batch, at, ip, summer) {
+            if frames == 1 && merge::joins(merged_runs, batch, at, ip, summer) {
                 joined += batch[at].frame.len() as u64;
                 at += 1;
-                let more = merge::follow(trains, batch, at, summer);
+                let more = merge::follow(merged_runs, batch, at, summer);
                 // They are of one length.
                 joined += batch.get(at).map_or(0, |packet| packet.frame.len() * more) as u64;
                 at += more;
@@ -169,7 +169,7 @@ impl Core {
             let before = arrivals.len();
             self.survey_one(now, &batch[at..at + frames], at, arrivals);
             for arrival in &arrivals[before..] {
-                trains.pass(arrival.at, &arrival.key);
+                merged_runs.pass(arrival.at, &arrival.key);
             }
             at += frames;
         }
@@ -313,10 +313,10 @@ impl Core {
     /// Third pass: deliver.
     #[inline]
     pub(crate) fn process_all(&mut self, now: Instant, rx: &mut Rx) {
-        let Rx { batch, arrivals, version, trains, .. } = rx;
-        if let Some(trains) = trains.as_mut().filter(|trains| !trains.is_empty()) {
-            self.process_trains(now, arrivals, batch, *version, trains);
-            return trains.clear();
+        let Rx { batch, arrivals, version, merged_runs, .. } = rx;
+        if let Some(merged_runs) = merged_runs.as_mut().filter(|merged_runs| !merged_runs.is_empty()) {
+            self.process_merged_runs(now, arrivals, batch, *version, merged_runs);
+            return merged_runs.clear();
         }
         for arrival in arrivals {
             self.process(now, arrival, batch, *version);
@@ -368,12 +368,12 @@ impl Core {
     #[inline(never)]
     fn is_sound(&mut self, packet: Packet, mut sum: Sum, upper: &[u8], pieces: &[RxPacket]) -> bool {
         let len = packet.len();
-        let mut octets = upper.len();
+        let mut bytes = upper.len();
         for piece in &pieces[1..] {
-            sum = sum.plus_at(octets, (self.port.summer)(piece.frame.data()));
-            octets += piece.frame.len();
+            sum = sum.plus_at(bytes, (self.port.summer)(piece.frame.data()));
+            bytes += piece.frame.len();
         }
-        let whole = octets == len as usize;
+        let whole = bytes == len as usize;
         if sum.is_valid() || pieces[0].meta.checksum != RxChecksum::Unverified {
             return whole;
         }
@@ -402,7 +402,7 @@ impl Core {
         let last = Flags(first.flags.0 & (Flags::FIN | Flags::PSH).0);
         let early = Flags(first.flags.0 & !last.0);
         let mut segment = Segment { flags: early, ..first };
-        let mut begun = Begun { each: pieces[0].meta.gso_size, octets: 0, segments: 0 };
+        let mut begun = Begun { each: pieces[0].meta.gso_size, bytes: 0, segments: 0 };
         segment.merged = begun.within(segment.payload.len());
         for piece in &pieces[1..] {
             self.on_segment(now, flow, sender, &segment);
@@ -455,13 +455,13 @@ fn sender_of(frame: &[u8], medium: Medium) -> [u8; 6] {
 /// Asks for the bytes of a batch of several; how many of its packets may continue each other.
 #[inline]
 fn ask_for(batch: &RxBatch) -> u32 {
-    let may_join = |RxPacket { frame, meta }: &RxPacket| frame.len() >= TRAIN_WORTH || meta.more;
+    let may_join = |RxPacket { frame, meta }: &RxPacket| frame.len() >= MERGE_WORTH || meta.more;
     if let [only] = &batch[..] {
         return may_join(only).into();
     }
     let mut long = 0;
     for packet in batch {
-        ring::prefetch_octets(packet.frame.data());
+        ring::prefetch_bytes(packet.frame.data());
         long += u32::from(may_join(packet));
     }
     long
@@ -481,15 +481,15 @@ pub(crate) fn pieces(batch: &[RxPacket]) -> usize {
 struct Begun {
     /// Bytes of each; 0 where all the pieces are one segment.
     each: u16,
-    octets: usize,
+    bytes: usize,
     segments: u16,
 }
 
 impl Begun {
     /// Those that begin in the next `len` bytes.
     fn within(&mut self, len: usize) -> u16 {
-        self.octets += len;
-        let so_far = merged(self.octets, self.each);
+        self.bytes += len;
+        let so_far = merged(self.bytes, self.each);
         so_far - core::mem::replace(&mut self.segments, so_far)
     }
 }

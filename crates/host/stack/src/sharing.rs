@@ -11,7 +11,7 @@ impl Core {
     pub fn park(&mut self, id: ListenerId, parked: bool) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         if std::mem::replace(&mut listener.parked, parked) != parked {
-            self.ports.serve(self.port.io.as_mut(), listener.wish.local, !parked);
+            self.ports.serve(self.port.io.as_mut(), listener.request.local, !parked);
         }
     }
 

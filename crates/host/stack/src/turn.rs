@@ -166,7 +166,7 @@ impl Core {
         for &id in &self.noticed_listeners {
             if let Some(listener) = self.listeners.get_mut(id) {
                 listener.noticed = false;
-                into.push(Notice { owner: listener.wish.owner, events: Events::READABLE });
+                into.push(Notice { owner: listener.request.owner, events: Events::READABLE });
             }
         }
         self.noticed_listeners.clear();
@@ -340,7 +340,7 @@ impl Core {
             // Its listener is gone.
             Some(None) => tcp.abort(cx),
             Some(Some(listener)) if tcp.is_deferred() => {
-                tcp.on_deferred_timeout(cx, listener.wish.options.defer_accept);
+                tcp.on_deferred_timeout(cx, listener.request.options.defer_accept);
             }
             _ => tcp.on_timeout(cx),
         }

@@ -24,7 +24,7 @@ mod gather;
 /// A kick at the latest when so many packets are built.
 pub(crate) const KICK_AT: usize = pio::BATCH_MAX;
 /// Bytes after which the port is kicked: a few super-segments.
-const KICK_OCTETS: usize = 1 << 18;
+const KICK_BYTES: usize = 1 << 18;
 
 /// Largest TCP header.
 const TCP_HEADER_MAX: usize = 60;
@@ -60,7 +60,7 @@ pub(crate) struct Port {
     at_once: usize,
     gathered: Vec<Gathered>,
     /// Bytes built since the core began.
-    pub(crate) octets: u64,
+    pub(crate) bytes: u64,
     limits: TxLimits,
     labels: SipKey,
     /// Everything below TCP of the segments being built: changed in place for each connection.
@@ -118,7 +118,7 @@ impl Port {
             direct_from,
             at_once: 0,
             gathered: Vec::new(),
-            octets: 0,
+            bytes: 0,
             limits,
             labels,
             below,
@@ -135,7 +135,7 @@ impl Port {
     /// Is it time for a kick? Early enough that what was built is still in the cache when the port reads it.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.built >= KICK_AT || self.waiting >= KICK_OCTETS
+        self.built >= KICK_AT || self.waiting >= KICK_BYTES
     }
 
     /// Does the port take `len` bytes of payload, in segments of `mss`, from where they lie? Then what was built
@@ -248,7 +248,7 @@ impl Port {
             tcp.copy_payload(pool, tx, &mut data[headers..]);
         }
         let meta = self.finish(&self.below, &tx.header, len, usize::from(tx.mss), data);
-        self.octets += (headers + len) as u64;
+        self.bytes += (headers + len) as u64;
         self.waiting += headers + len;
         self.built += 1;
         self.list(class).push_back(TxPacket { frame, meta });
@@ -266,7 +266,7 @@ impl Port {
         let data = frame.data_mut();
         tcp.copy_payload(pool, tx, &mut data[headers..]);
         if tx.header.options.signature.is_some() {
-            self.finish_signed(&self.below, &tx.header, len, data, |octets| tcp.sign(octets));
+            self.finish_signed(&self.below, &tx.header, len, data, |bytes| tcp.sign(bytes));
         } else {
             self.below.emit_tcp(&tx.header, len, Checksum::Offloaded, data);
         }
@@ -289,8 +289,8 @@ impl Port {
         frame.set_range(self.caps.headroom, headers + len);
         let data = frame.data_mut();
         tcp.copy_payload(pool, tx, &mut data[headers..]);
-        let meta = self.finish_signed(&self.below, &tx.header, len, data, |octets| tcp.sign(octets));
-        self.octets += (headers + len) as u64;
+        let meta = self.finish_signed(&self.below, &tx.header, len, data, |bytes| tcp.sign(bytes));
+        self.bytes += (headers + len) as u64;
         self.waiting += headers + len;
         self.built += 1;
         self.list(class).push_back(TxPacket { frame, meta });
@@ -337,7 +337,7 @@ impl Port {
         let sent = held == len && self.io.tx_gather(&mut frame, &meta, &pieces[..count]);
         self.put_back(frame);
         if sent {
-            self.octets += (headers + len) as u64;
+            self.bytes += (headers + len) as u64;
             self.sent += 1;
         }
         sent
@@ -380,7 +380,7 @@ impl Port {
         frame.set_range(self.caps.headroom, below.len() + header.len());
         let data = frame.data_mut();
         let meta = match auth.filter(|_| header.options.signature.is_some()) {
-            Some(auth) => self.finish_signed(&below, header, 0, data, |octets| auth.sign(octets)),
+            Some(auth) => self.finish_signed(&below, header, 0, data, |bytes| auth.sign(bytes)),
             None => self.finish(&below, header, 0, 0, data),
         };
         if looped {
@@ -447,7 +447,7 @@ impl Port {
     }
 
     fn push_control(&mut self, packet: TxPacket) {
-        self.octets += packet.frame.len() as u64;
+        self.bytes += packet.frame.len() as u64;
         self.waiting += packet.frame.len();
         self.built += 1;
         self.control.push_back(packet);

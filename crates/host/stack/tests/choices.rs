@@ -48,10 +48,10 @@ fn a_full_accept_queue_ignores_or_resets() {
 }
 
 /// A frame from the other end of the wire, for the server.
-fn inject(port: &mut impl PacketIo, octets: &[u8]) {
+fn inject(port: &mut impl PacketIo, bytes: &[u8]) {
     let mut frame = port.take().expect("frames come back");
-    frame.set_range(0, octets.len());
-    frame.data_mut().copy_from_slice(octets);
+    frame.set_range(0, bytes.len());
+    frame.data_mut().copy_from_slice(bytes);
     let mut batch = TxBatch::from([TxPacket { frame, meta: TxMeta::default() }]);
     port.tx(&mut batch).unwrap();
     batch.into_iter().for_each(|packet| port.retire(packet.frame));

@@ -108,8 +108,8 @@ fn keys_can_be_shared_and_replaced() {
     let remote = ends()[1];
     let (mut world, listener) = acquainted(remote, 4);
     let own = world.server.fast_open_keys(world.now);
-    let (octets, _) = own.octets();
-    let replaced = FastOpenKeys::new(&[&[3; 16], &octets[..16]].concat());
+    let (bytes, _) = own.bytes();
+    let replaced = FastOpenKeys::new(&[&[3; 16], &bytes[..16]].concat());
     world.server.set_fast_open(listener, FastOpenListen { queue: None, keys: replaced });
     for (owner, aging) in [(2, 1), (3, 1)] {
         assert_eq!(open(&mut world, remote, owner, b"x").1, 1);
@@ -173,9 +173,9 @@ fn resets_of_unproven_clients_count_for_a_minute() {
     world.settle();
     let server = world.server.accept(listener, 7).expect("it was served, and stays to be read");
     assert_eq!(world.server.connection(server).state(), State::Closed);
-    let mut octets = [0; 8];
-    assert_eq!(world.server.read(world.now, server, &mut octets), Ok(4));
-    assert_eq!(world.server.read(world.now, server, &mut octets), Err(ReadError::Failed(Error::Reset)));
+    let mut bytes = [0; 8];
+    assert_eq!(world.server.read(world.now, server, &mut bytes), Ok(4));
+    assert_eq!(world.server.read(world.now, server, &mut bytes), Err(ReadError::Failed(Error::Reset)));
     assert_eq!(flood(&mut world, remote, 1), 0);
     world.pass(Duration::from_secs(61));
     assert_eq!(flood(&mut world, remote, 1), 1);

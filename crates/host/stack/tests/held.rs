@@ -35,11 +35,11 @@ fn connected(mut world: World) -> (World, ConnId, ConnId) {
     (world, client, server)
 }
 
-/// `octets` from the client, turned every 5 us, read by the server as they come; when the last came.
-fn carry(world: &mut World, client: ConnId, server: ConnId, octets: &[u8]) -> Instant {
+/// `bytes` from the client, turned every 5 us, read by the server as they come; when the last came.
+fn carry(world: &mut World, client: ConnId, server: ConnId, bytes: &[u8]) -> Instant {
     let (mut sent, mut got) = (0, Vec::new());
-    while got.len() < octets.len() {
-        match world.client.write(world.now, client, &octets[sent..]) {
+    while got.len() < bytes.len() {
+        match world.client.write(world.now, client, &bytes[sent..]) {
             Ok(n) => sent += n,
             Err(WriteError::Full) => {}
             Err(error) => panic!("write: {error:?}"),
@@ -49,16 +49,16 @@ fn carry(world: &mut World, client: ConnId, server: ConnId, octets: &[u8]) -> In
         read_all(&mut world.server, world.now, server, &mut got);
         world.server.flush(world.now).unwrap();
         world.now += 5 * MICRO;
-        assert!(world.now < Instant::from_secs(9), "stalled at {} of {}", got.len(), octets.len());
+        assert!(world.now < Instant::from_secs(9), "stalled at {} of {}", got.len(), bytes.len());
     }
-    assert!(got == octets, "byte for byte");
+    assert!(got == bytes, "byte for byte");
     world.now
 }
 
 fn noise(len: usize) -> Vec<u8> {
-    let mut octets = vec![0; len];
-    base::Rng::new(len as u64).fill(&mut octets);
-    octets
+    let mut bytes = vec![0; len];
+    base::Rng::new(len as u64).fill(&mut bytes);
+    bytes
 }
 
 #[test]

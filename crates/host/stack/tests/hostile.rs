@@ -154,11 +154,7 @@ fn no_chunks_no_data_but_no_panic() {
         }
         world.pass(Duration::from_millis(20));
     }
-    assert!(
-        got.iter().all(|octets| octets.len() > 1000),
-        "{:?}",
-        got.iter().map(Vec::len).collect::<Vec<_>>()
-    );
+    assert!(got.iter().all(|bytes| bytes.len() > 1000), "{:?}", got.iter().map(Vec::len).collect::<Vec<_>>());
     for (client, accepted) in pairs {
         world.client.abort(world.now, client);
         world.server.abort(world.now, accepted);
@@ -184,9 +180,9 @@ fn ports_are_reserved_given_back_and_run_out_cleanly() {
     assert_eq!(core.bind(here, false, true, false), Ok(here));
     core.unbind(here);
     core.unbind(here);
-    let wish = Connect { local: here, ..connect(HTTP, 1) };
-    let one = core.connect(world.now, &wish).unwrap();
-    assert_eq!(core.connect(world.now, &wish).err(), Some(OpError::AddrNotAvailable));
+    let request = Connect { local: here, ..connect(HTTP, 1) };
+    let one = core.connect(world.now, &request).unwrap();
+    assert_eq!(core.connect(world.now, &request).err(), Some(OpError::AddrNotAvailable));
     let four: Vec<_> = (0..4).map(|i| core.connect(world.now, &connect(HTTP, i)).unwrap()).collect();
     assert_eq!(core.connect(world.now, &connect(HTTP, 9)).err(), Some(OpError::AddrNotAvailable));
     world.settle();
@@ -195,5 +191,5 @@ fn ports_are_reserved_given_back_and_run_out_cleanly() {
     all.into_iter().for_each(|id| world.client.abort(world.now, id));
     world.settle();
     let core = &mut world.client;
-    assert!(core.connect(world.now, &wish).is_ok() && core.connect(world.now, &connect(HTTP, 9)).is_ok());
+    assert!(core.connect(world.now, &request).is_ok() && core.connect(world.now, &connect(HTTP, 9)).is_ok());
 }

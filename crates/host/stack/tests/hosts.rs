@@ -45,17 +45,17 @@ impl Path {
         let mut batch = RxBatch::new();
         while self.wires[from].rx(&mut batch).unwrap() > 0 {
             for packet in batch.drain(..) {
-                let octets = packet.frame.data().to_vec();
+                let bytes = packet.frame.data().to_vec();
                 self.wires[from].retire(packet.frame);
                 if !lost {
                     let mut frame = self.wires[1 - from].take().expect("frames come back");
-                    frame.set_range(0, octets.len());
-                    frame.data_mut().copy_from_slice(&octets);
+                    frame.set_range(0, bytes.len());
+                    frame.data_mut().copy_from_slice(&bytes);
                     let mut out = TxBatch::from([TxPacket { frame, meta: TxMeta::default() }]);
                     self.wires[1 - from].tx(&mut out).unwrap();
                     out.into_iter().for_each(|packet| self.wires[1 - from].retire(packet.frame));
                 }
-                self.log.push((self.now, octets));
+                self.log.push((self.now, bytes));
             }
         }
     }

@@ -28,7 +28,7 @@ struct Paced {
     waiting: VecDeque<RxPacket>,
     allowed: Arc<AtomicUsize>,
     /// Bytes of data handed over.
-    octets: Arc<AtomicUsize>,
+    bytes: Arc<AtomicUsize>,
 }
 
 impl Layer for Paced {
@@ -48,7 +48,7 @@ impl Layer for Paced {
         let count = self.waiting.len().min(pio::BATCH_MAX).min(self.allowed.load(Ordering::Relaxed));
         self.allowed.fetch_sub(count, Ordering::Relaxed);
         for packet in self.waiting.drain(..count) {
-            self.octets.fetch_add(packet.frame.len().saturating_sub(HEADERS), Ordering::Relaxed);
+            self.bytes.fetch_add(packet.frame.len().saturating_sub(HEADERS), Ordering::Relaxed);
             batch.push(packet);
         }
         Ok(count)
@@ -61,7 +61,7 @@ struct Bed {
     client: ConnId,
     server: ConnId,
     allowed: Arc<AtomicUsize>,
-    octets: Arc<AtomicUsize>,
+    bytes: Arc<AtomicUsize>,
     /// Data handed over and not read: its end, and the time.
     held: VecDeque<(usize, Instant)>,
     read: usize,
@@ -72,13 +72,13 @@ impl Bed {
     fn new(offload: Offload) -> Bed {
         let link = PairConfig { frames: 8_192, depth: 4_096, ..PairConfig::default() };
         let (a, b) = pair(&link).unwrap();
-        let (allowed, octets) = (Arc::new(AtomicUsize::new(1_000)), Arc::new(AtomicUsize::new(0)));
+        let (allowed, bytes) = (Arc::new(AtomicUsize::new(1_000)), Arc::new(AtomicUsize::new(0)));
         let paced = Paced {
             below: b,
             fresh: RxBatch::new(),
             waiting: VecDeque::new(),
             allowed: allowed.clone(),
-            octets: octets.clone(),
+            bytes: bytes.clone(),
         };
         let mut server = config(2, SERVER, SERVER_V6);
         server.offload = offload;
@@ -92,15 +92,15 @@ impl Bed {
             world.step();
         }
         let server = world.server.accept(listener, 7).expect("the handshake completes");
-        octets.store(0, Ordering::Relaxed);
-        Bed { world, client, server, allowed, octets, held: VecDeque::new(), read: 0, late: Vec::new() }
+        bytes.store(0, Ordering::Relaxed);
+        Bed { world, client, server, allowed, bytes, held: VecDeque::new(), read: 0, late: Vec::new() }
     }
 
     /// The server looks at its link, and its application reads.
     fn look(&mut self) {
         let World { server, now, .. } = &mut self.world;
         server.turn(*now).unwrap();
-        let handed = self.octets.load(Ordering::Relaxed);
+        let handed = self.bytes.load(Ordering::Relaxed);
         if self.held.back().is_none_or(|(end, _)| *end < handed) && handed > self.read {
             self.held.push_back((handed, *now));
         }
@@ -154,14 +154,14 @@ fn a_packet_a_second_waits_for_nothing() {
 
 #[test]
 fn at_line_rate_few_packets_go_up_and_none_late() {
-    const OCTETS: usize = 30_000_000;
+    const BYTES: usize = 30_000_000;
     for offload in MODES {
         let mut bed = Bed::new(offload);
         bed.allowed.store(0, Ordering::Relaxed);
         let (begin, mut sent, mut passed) = (bed.world.now, 0, 0);
         let data = vec![9; 1 << 20];
-        while bed.read < OCTETS {
-            let rest = data.len().min(OCTETS - sent);
+        while bed.read < BYTES {
+            let rest = data.len().min(BYTES - sent);
             match bed.world.client.write(bed.world.now, bed.client, &data[..rest]) {
                 Ok(n) => sent += n,
                 Err(WriteError::Full) => {}

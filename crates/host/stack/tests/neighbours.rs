@@ -142,9 +142,9 @@ impl Link64 {
 }
 
 fn on_link(rng: &mut Rng) -> Addr {
-    let mut octets = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    rng.fill(&mut octets[8..]);
-    Addr::v6(octets)
+    let mut bytes = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    rng.fill(&mut bytes[8..]);
+    Addr::v6(bytes)
 }
 
 /// RFC 6583, section 7: known neighbours stay, and questions are limited.

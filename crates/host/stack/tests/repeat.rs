@@ -89,9 +89,9 @@ impl Play {
     fn connect(&mut self) {
         let nth = self.rng.below(self.listeners.len() as u64) as usize;
         let ((remote, id), options) = (self.listeners[nth], self.options());
-        let wish = Connect { options, ..connect(remote, 1) };
+        let request = Connect { options, ..connect(remote, 1) };
         let World { client, now, .. } = &mut self.world;
-        let near = client.connect(*now, &wish).unwrap();
+        let near = client.connect(*now, &request).unwrap();
         if self.rng.chance(0.05) {
             // Given up at once.
             return client.abort(*now, near);
@@ -235,8 +235,8 @@ fn poison_stays_where_it_was() {
         world.settle();
         world.client.close(world.now, near);
         world.settle();
-        let runs = |octets: &[u8]| octets.windows(4).any(|four| four.iter().all(|&one| one & 0xe0 == 0x40));
-        assert!(log.lock().unwrap().iter().all(|(_, octets)| !runs(&octets[54..])));
+        let runs = |bytes: &[u8]| bytes.windows(4).any(|four| four.iter().all(|&one| one & 0xe0 == 0x40));
+        assert!(log.lock().unwrap().iter().all(|(_, bytes)| !runs(&bytes[54..])));
     }
     assert!(stat(&world.client, "archive_hits") > 90 && stat(&world.server, "archive_hits") > 90);
 }
@@ -256,10 +256,8 @@ fn numbers_cannot_be_told() {
         let log = log.lock().unwrap();
         let isns: Vec<u32> = log
             .iter()
-            .filter(|(from, octets)| {
-                *from == who && octets.len() > 54 && octets[12] == 8 && octets[47] & 2 != 0
-            })
-            .map(|(_, octets)| u32::from_be_bytes(octets[38..42].try_into().unwrap()))
+            .filter(|(from, bytes)| *from == who && bytes.len() > 54 && bytes[12] == 8 && bytes[47] & 2 != 0)
+            .map(|(_, bytes)| u32::from_be_bytes(bytes[38..42].try_into().unwrap()))
             .collect();
         assert_eq!(isns.len(), COUNT);
         // Time stands still, so they are the keyed hash alone: no two alike, every bit as often one as zero, and
@@ -304,8 +302,8 @@ impl Stranger {
 
     /// From anywhere.
     fn forged(&mut self) -> Vec<u8> {
-        let octets = (0x0b00_0000 | self.rng.next_u32() & 0x00ff_ffff).to_be_bytes();
-        let src = Endpoint::new(Addr::v4(octets), self.rng.next_u32() as u16 | 1);
+        let bytes = (0x0b00_0000 | self.rng.next_u32() & 0x00ff_ffff).to_be_bytes();
+        let src = Endpoint::new(Addr::v4(bytes), self.rng.next_u32() as u16 | 1);
         let seq = Seq::new(self.rng.next_u32());
         self.segment(src, Flags::SYN, seq, Seq::new(0))
     }
@@ -313,10 +311,10 @@ impl Stranger {
     /// Sends these at once, and hears what the server says.
     fn say(&mut self, frames: Vec<Vec<u8>>) {
         let wire = &mut self.wire;
-        let frames = frames.into_iter().map(|octets| {
+        let frames = frames.into_iter().map(|bytes| {
             let mut frame = wire.take().expect("frames come back");
-            frame.set_range(0, octets.len());
-            frame.data_mut().copy_from_slice(&octets);
+            frame.set_range(0, bytes.len());
+            frame.data_mut().copy_from_slice(&bytes);
             TxPacket { frame, meta: TxMeta::default() }
         });
         let mut out: TxBatch = frames.collect();
@@ -339,7 +337,7 @@ impl Stranger {
         let (isn, none) = (Seq::new(self.rng.next_u32()), Seq::new(0));
         let syn = self.segment(src, Flags::SYN, isn, none);
         self.say(vec![syn]);
-        let answer = self.heard.iter().find(|octets| octets.len() > 54 && octets[47] == 0x12);
+        let answer = self.heard.iter().find(|bytes| bytes.len() > 54 && bytes[47] == 0x12);
         let field = &answer.expect("a SYN-ACK")[38..42];
         let ack = Seq::new(u32::from_be_bytes(field.try_into().unwrap())) + 1;
         let done = self.segment(src, Flags::ACK, isn + 1, ack);
@@ -367,7 +365,7 @@ fn forged_syns_neither_fill_nor_empty_it() {
     let (listener, _) = core.listen(now, &listen(Endpoint::new(SERVER, PORT), 128)).unwrap();
     let mut stranger = Stranger { core, wire, rng: Rng::new(3), now, heard: vec![] };
     let figures = |core: &Core| {
-        ["moulds", "archive_kept", "archive_evicted", "archive_stale"].map(|name| stat(core, name))
+        ["handshake_cache", "archive_kept", "archive_evicted", "archive_stale"].map(|name| stat(core, name))
     };
     let empty = figures(&stranger.core);
     for _ in 0..10 {
@@ -399,7 +397,7 @@ fn forged_syns_neither_fill_nor_empty_it() {
 }
 
 #[test]
-fn a_mould_ages_whatever_forged_syns_say() {
+fn a_cached_ages_whatever_forged_syns_say() {
     let (mut world, _log) = recorded(&PairConfig::default(), |config| {
         config.tcp.archive_age = Duration::from_secs(20);
         config.tcp.synack_retries = 0;
@@ -442,7 +440,7 @@ fn soak(count: u64) {
         }
     }
     assert_eq!(held(&world), early);
-    assert_eq!([&world.client, &world.server].map(|core| stat(core, "moulds")), [1, 1]);
+    assert_eq!([&world.client, &world.server].map(|core| stat(core, "handshake_cache")), [1, 1]);
     assert!(stat(&world.server, "archive_hits") > count * 9 / 10);
 }
 

@@ -27,11 +27,11 @@ impl tcp::auth::Algorithm for Toy {
     }
 
     fn tag(&self, key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-        let octets = parts.iter().flat_map(|part| part.iter()).chain(key);
-        let fold = |hash: u128, octet: &u8| {
-            (hash ^ u128::from(*octet)).wrapping_mul(0x0001_0000_01b3_0000_1001_0000_01b3)
+        let bytes = parts.iter().flat_map(|part| part.iter()).chain(key);
+        let fold = |hash: u128, byte: &u8| {
+            (hash ^ u128::from(*byte)).wrapping_mul(0x0001_0000_01b3_0000_1001_0000_01b3)
         };
-        let hash = octets.fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, fold);
+        let hash = bytes.fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, fold);
         let mut tag = [0; 32];
         tag[..16].copy_from_slice(&hash.to_be_bytes());
         tag
@@ -80,10 +80,10 @@ fn data_arrives_whole() {
         for (client_keys, server_keys) in pairs() {
             for remote in ends() {
                 let mut world = World::new(&link);
-                let wish = stack::Listen { keys: Some(server_keys.clone()), ..listen(remote, 8) };
-                let listener = world.server.listen(world.now, &wish).unwrap().0;
-                let wish = stack::Connect { keys: Some(client_keys.clone()), ..connect(remote, 1) };
-                let client = world.client.connect(world.now, &wish).unwrap();
+                let request = stack::Listen { keys: Some(server_keys.clone()), ..listen(remote, 8) };
+                let listener = world.server.listen(world.now, &request).unwrap().0;
+                let request = stack::Connect { keys: Some(client_keys.clone()), ..connect(remote, 1) };
+                let client = world.client.connect(world.now, &request).unwrap();
                 world.settle();
                 let server = world.server.accept(listener, 1).expect("the handshake completes");
                 assert!(world.server.connection(server).is_signed());
@@ -120,10 +120,10 @@ fn wrong_keys_and_none_open_nothing() {
     for (keys, mine) in [(&md5_keys, 1), (&ao_keys, 2)] {
         for (nth, stranger) in strangers.iter().enumerate() {
             let mut world = World::new(&PairConfig::default());
-            let wish = stack::Listen { keys: Some(keys.clone()), ..listen(ends()[0], 8) };
-            world.server.listen(world.now, &wish).unwrap();
-            let wish = stack::Connect { keys: stranger.clone(), ..connect(ends()[0], 1) };
-            let client = world.client.connect(world.now, &wish).unwrap();
+            let request = stack::Listen { keys: Some(keys.clone()), ..listen(ends()[0], 8) };
+            world.server.listen(world.now, &request).unwrap();
+            let request = stack::Connect { keys: stranger.clone(), ..connect(ends()[0], 1) };
+            let client = world.client.connect(world.now, &request).unwrap();
             world.pass(Duration::from_secs(10));
             assert_eq!(
                 world.client.connection(client).state(),
@@ -140,11 +140,11 @@ fn wrong_keys_and_none_open_nothing() {
 fn under_flood_cookies_are_signed() {
     for (client_keys, server_keys) in pairs() {
         let mut world = World::new(&PairConfig::default());
-        let wish = stack::Listen { keys: Some(server_keys.clone()), ..listen(ends()[0], 1) };
-        let listener = world.server.listen(world.now, &wish).unwrap().0;
-        let wish = |owner| stack::Connect { keys: Some(client_keys.clone()), ..connect(ends()[0], owner) };
+        let request = stack::Listen { keys: Some(server_keys.clone()), ..listen(ends()[0], 1) };
+        let listener = world.server.listen(world.now, &request).unwrap().0;
+        let request = |owner| stack::Connect { keys: Some(client_keys.clone()), ..connect(ends()[0], owner) };
         let clients: Vec<_> =
-            (0..5).map(|owner| world.client.connect(world.now, &wish(owner)).unwrap()).collect();
+            (0..5).map(|owner| world.client.connect(world.now, &request(owner)).unwrap()).collect();
         let mut served = 0;
         for _ in 0..200 {
             world.pass(Duration::from_millis(100));
@@ -169,10 +169,10 @@ fn under_flood_cookies_are_signed() {
 #[test]
 fn a_new_key_is_taken_up_without_a_break() {
     let mut world = World::new(&PairConfig::default());
-    let wish = stack::Listen { keys: Some(ao((2, 1), b"old")), ..listen(ends()[0], 8) };
-    let listener = world.server.listen(world.now, &wish).unwrap().0;
-    let wish = stack::Connect { keys: Some(ao((1, 2), b"old")), ..connect(ends()[0], 1) };
-    let client = world.client.connect(world.now, &wish).unwrap();
+    let request = stack::Listen { keys: Some(ao((2, 1), b"old")), ..listen(ends()[0], 8) };
+    let listener = world.server.listen(world.now, &request).unwrap().0;
+    let request = stack::Connect { keys: Some(ao((1, 2), b"old")), ..connect(ends()[0], 1) };
+    let client = world.client.connect(world.now, &request).unwrap();
     world.settle();
     let server = world.server.accept(listener, 1).unwrap();
     let fresh = |ids, choice| {

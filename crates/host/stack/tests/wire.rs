@@ -87,11 +87,11 @@ impl Wired {
         let (mut batch, mut seen) = (RxBatch::new(), Vec::new());
         while self.wire.rx(&mut batch).unwrap() > 0 {
             for packet in batch.drain(..) {
-                let octets = packet.frame.data();
-                if let Ok(Content::Ip(ip)) = parse_frame(octets, octets.len()).map(|frame| frame.content) {
-                    let (_, _, segment) = ip.tcp(octets).expect("it sends nothing but TCP here");
+                let bytes = packet.frame.data();
+                if let Ok(Content::Ip(ip)) = parse_frame(bytes, bytes.len()).map(|frame| frame.content) {
+                    let (_, _, segment) = ip.tcp(bytes).expect("it sends nothing but TCP here");
                     let (seq, ack, flags) = (segment.seq, segment.ack, segment.flags);
-                    let packet = octets[wire::ethernet::HEADER_LEN..].to_vec();
+                    let packet = bytes[wire::ethernet::HEADER_LEN..].to_vec();
                     seen.push(Seen { src: ip.src, tos: ip.tos, ttl: ip.ttl, seq, ack, flags, packet });
                 }
                 self.wire.retire(packet.frame);
@@ -287,10 +287,10 @@ fn icmp_is_heard_and_nothing_ends() {
 fn every_segment_leaves_from_the_same_address() {
     let second = Addr::v4([10, 0, 0, 3]);
     let change = |c: &mut stack::CoreConfig| c.addresses.push(OwnAddr { addr: second, prefix: 24 });
-    for wish in [Addr::UNSPECIFIED_V4, SERVER, second] {
+    for request in [Addr::UNSPECIFIED_V4, SERVER, second] {
         let mut world = World::with(&PairConfig::default(), |client, _| change(client));
         let listener = world.listen(HTTP, 4);
-        let local = if wish == SERVER { CLIENT } else { wish };
+        let local = if request == SERVER { CLIENT } else { request };
         let wanted = stack::Connect { local: Endpoint::new(local, 0), ..connect(HTTP, 7) };
         let client = world.client.connect(world.now, &wanted).unwrap();
         world.settle();

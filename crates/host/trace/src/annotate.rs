@@ -39,16 +39,16 @@ impl Name {
     }
 
     /// The name of the TCP segment in a packet, if there is one.
-    pub(crate) fn of_packet(link: LinkType, octets: &[u8], whole: usize, outbound: bool) -> Option<Name> {
+    pub(crate) fn of_packet(link: LinkType, bytes: &[u8], whole: usize, outbound: bool) -> Option<Name> {
         let content = match link {
-            LinkType::Ethernet => parse_frame(octets, whole).ok()?.content,
-            _ => Content::Ip(parse_ip(octets, whole).ok()?),
+            LinkType::Ethernet => parse_frame(bytes, whole).ok()?.content,
+            _ => Content::Ip(parse_ip(bytes, whole).ok()?),
         };
         let Content::Ip(packet) = content else { return None };
         if packet.protocol != protocol::TCP {
             return None;
         }
-        let (src_port, dst_port, segment) = packet.tcp(octets).ok()?;
+        let (src_port, dst_port, segment) = packet.tcp(bytes).ok()?;
         let (src, dst) =
             (base::Endpoint::new(packet.src, src_port), base::Endpoint::new(packet.dst, dst_port));
         let key = if outbound { FlowKey::new(src, dst) } else { FlowKey::new(dst, src) };
@@ -158,7 +158,7 @@ impl Probe for StateProbe {
 /// A packet that may still get its comment.
 struct Held {
     header: crate::capture::PacketHeader,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     name: Option<Name>,
     /// The drain that took it out of the ring.
     drain: u64,
@@ -194,12 +194,12 @@ pub(crate) fn annotator(link: LinkType, stats: Arc<CaptureStats>) -> (StateProbe
 
 impl Annotator {
     /// A packet came out of the ring.
-    pub(crate) fn hold(&mut self, header: crate::capture::PacketHeader, octets: &[u8]) {
+    pub(crate) fn hold(&mut self, header: crate::capture::PacketHeader, bytes: &[u8]) {
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.clear();
-        copy.extend_from_slice(octets);
-        let name = Name::of_packet(self.link, octets, header.len as usize, header.outbound);
-        self.held.push_back(Held { header, octets: copy, name, drain: self.drain });
+        copy.extend_from_slice(bytes);
+        let name = Name::of_packet(self.link, bytes, header.len as usize, header.outbound);
+        self.held.push_back(Held { header, bytes: copy, name, drain: self.drain });
     }
 
     /// Gives each packet whose time has come to `write`, with its comment or an empty one, in the order in which they
@@ -234,8 +234,8 @@ impl Annotator {
                 note.line(&mut self.comment);
             }
             if let Some(held) = self.held.pop_front() {
-                write(&header, &held.octets, &self.comment);
-                self.spare.push(held.octets);
+                write(&header, &held.bytes, &self.comment);
+                self.spare.push(held.bytes);
             }
         }
         self.spare.truncate(64);

@@ -25,26 +25,25 @@ pub(crate) struct PacketHeader {
 }
 
 impl PacketHeader {
-    fn octets(&self) -> [u8; HEADER] {
-        let mut octets = [0; HEADER];
-        octets[..8].copy_from_slice(&self.at.as_nanos().to_le_bytes());
-        octets[8..12].copy_from_slice(&self.kept.to_le_bytes());
-        octets[12..16].copy_from_slice(&self.len.to_le_bytes());
-        octets[16] = self.outbound.into();
-        octets[17] = self.batch;
-        octets
+    fn bytes(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[..8].copy_from_slice(&self.at.as_nanos().to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.kept.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.len.to_le_bytes());
+        bytes[16] = self.outbound.into();
+        bytes[17] = self.batch;
+        bytes
     }
 
-    fn of(octets: &[u8; HEADER]) -> PacketHeader {
-        let word =
-            |at: usize| u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]);
+    fn of(bytes: &[u8; HEADER]) -> PacketHeader {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let nanos = u64::from(word(4)) << 32 | u64::from(word(0));
         PacketHeader {
             at: Instant::from_nanos(nanos),
             kept: word(8),
             len: word(12),
-            outbound: octets[16] == 1,
-            batch: octets[17],
+            outbound: bytes[16] == 1,
+            batch: bytes[17],
         }
     }
 
@@ -114,7 +113,7 @@ impl Recorder {
         let batch = self.batch;
         let header = PacketHeader { at, kept: kept as u32, len: len as u32, outbound, batch };
         // There is room for everything: the consumer only ever makes more.
-        self.ring.write(&header.octets());
+        self.ring.write(&header.bytes());
         let mut left = kept;
         for part in parts {
             left -= self.ring.write(&part[..part.len().min(left)]);
@@ -182,9 +181,9 @@ impl Capture {
             Some(header) => header,
             None if self.ring.len() < HEADER => return None,
             None => {
-                let mut octets = [0; HEADER];
-                self.ring.read(&mut octets);
-                PacketHeader::of(&octets)
+                let mut bytes = [0; HEADER];
+                self.ring.read(&mut bytes);
+                PacketHeader::of(&bytes)
             }
         };
         if self.ring.len() < header.kept as usize {
@@ -219,8 +218,8 @@ impl Capture {
             }
         }
         if let Some(annotator) = &mut self.annotator {
-            annotator.release(last, |header, octets, comment| {
-                ng::write_packet(into, &header.block(interface, octets, comment));
+            annotator.release(last, |header, bytes, comment| {
+                ng::write_packet(into, &header.block(interface, bytes, comment));
                 count += 1;
             });
         }

@@ -122,17 +122,17 @@ fn show_segment(seen: &Seen<'_>) {
     let flow = flow.place();
     let (seq, ack) = (header.seq.raw().into(), header.ack.raw().into());
     let (flags, window) = (header.flags.0.into(), header.window.into());
-    let (octets, segments) = (seen.payload.len().into(), seen.segments().into());
+    let (bytes, segments) = (seen.payload.len().into(), seen.segments().into());
     if seen.outbound {
         let (in_flight, again) = (seen.conn.vitals().flight.into(), seen.retransmitted().into());
-        SegmentSent { flow, seq, ack, flags, window, octets, segments, in_flight, again }.reach();
+        SegmentSent { flow, seq, ack, flags, window, bytes, segments, in_flight, again }.reach();
     } else {
-        SegmentReceived { flow, seq, ack, flags, window, octets, segments }.reach();
+        SegmentReceived { flow, seq, ack, flags, window, bytes, segments }.reach();
     }
 }
 
 fn flow_of(key: &FlowKey) -> Flow {
-    let address = |end: Endpoint| end.addr.octets();
+    let address = |end: Endpoint| end.addr.bytes();
     Flow {
         local: address(key.local()),
         remote: address(key.remote()),

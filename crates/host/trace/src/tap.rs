@@ -176,9 +176,9 @@ mod tests {
     use crate::capture;
     use pio::{PairConfig, TxMeta, TxPacket, pair};
 
-    fn send(port: &mut dyn PacketIo, octets: usize) {
+    fn send(port: &mut dyn PacketIo, bytes: usize) {
         let mut frame = port.take().unwrap();
-        frame.set_range(64, octets);
+        frame.set_range(64, bytes);
         let mut batch = TxBatch::from([TxPacket { frame, meta: TxMeta::default() }]);
         port.tx(&mut batch).unwrap();
     }
@@ -206,11 +206,11 @@ mod tests {
     fn what_comes_back_is_recorded_once_by_each_capture() {
         let (a, mut b) = pair(&PairConfig { depth: 4, ..PairConfig::default() }).unwrap();
         let (mut a, switch) = tapped(Box::new(a));
-        let mut wish = TxBatch::new();
-        for octets in 60..70 {
+        let mut request = TxBatch::new();
+        for bytes in 60..70 {
             let mut frame = a.take().unwrap();
-            frame.set_range(64, octets);
-            wish.push_back(TxPacket { frame, meta: TxMeta::default() });
+            frame.set_range(64, bytes);
+            request.push_back(TxPacket { frame, meta: TxMeta::default() });
         }
         let (mut batch, mut out) = (RxBatch::new(), Vec::new());
         let mut empty = |b: &mut dyn PacketIo| {
@@ -218,15 +218,15 @@ mod tests {
             batch.drain(..).for_each(|packet| b.retire(packet.frame));
         };
         let mut first = capture(&switch, || Instant::ZERO, 64, 65_536);
-        assert_eq!(a.tx(&mut wish).unwrap(), 4);
-        assert_eq!(a.tx(&mut wish).unwrap(), 0);
+        assert_eq!(a.tx(&mut request).unwrap(), 4);
+        assert_eq!(a.tx(&mut request).unwrap(), 0);
         assert_eq!(first.drain(0, &mut out), 10, "offered, if not yet gone");
         switch.stop();
         empty(&mut b);
-        assert_eq!(a.tx(&mut wish).unwrap(), 4);
+        assert_eq!(a.tx(&mut request).unwrap(), 4);
         let mut second = capture(&switch, || Instant::ZERO, 64, 65_536);
         empty(&mut b);
-        assert_eq!(a.tx(&mut wish).unwrap(), 2);
+        assert_eq!(a.tx(&mut request).unwrap(), 2);
         assert_eq!(second.drain(0, &mut out), 2, "the first capture had them, this one has not");
         assert_eq!(first.stats().written() + second.stats().written(), 12);
         empty(&mut b);
@@ -285,8 +285,8 @@ mod tests {
         let (a, mut b) = pair(&PairConfig::default()).unwrap();
         let (mut a, switch) = tapped(Box::new(InTwo(a)));
         let mut taken = capture(&switch, || Instant::ZERO, 100, 65_536);
-        for octets in [80, 70, 10, 20, 5] {
-            send(&mut b, octets);
+        for bytes in [80, 70, 10, 20, 5] {
+            send(&mut b, bytes);
         }
         let (mut batch, mut out) = (RxBatch::new(), Vec::new());
         a.rx(&mut batch).unwrap();

@@ -56,9 +56,9 @@ impl<'a> File<'a> {
 
     /// A number of `N` bytes, 8 at most.
     fn number<const N: usize>(self, at: u64) -> Found<u64> {
-        let mut octets = [0; 8];
-        octets[..N].copy_from_slice(self.part(at, N as u64)?);
-        Ok(u64::from_le_bytes(octets))
+        let mut bytes = [0; 8];
+        bytes[..N].copy_from_slice(self.part(at, N as u64)?);
+        Ok(u64::from_le_bytes(bytes))
     }
 }
 
@@ -122,7 +122,7 @@ fn read(section: &[u8], segments: &[Segment], found: &mut Vec<Note>) -> Found<()
             let note = File(file.part(begin, len)?);
             let text = note.part(24, len.checked_sub(24).ok_or(ElfError::Bounds)?)?;
             let mut texts =
-                text.split(|&octet| octet == 0).map(|text| String::from_utf8_lossy(text).into_owned());
+                text.split(|&byte| byte == 0).map(|text| String::from_utf8_lossy(text).into_owned());
             let mut next = || texts.next().ok_or(ElfError::Bounds);
             let in_file = |address: u64| {
                 let segment = segments.iter().find(|s| (s.address..s.address + s.len).contains(&address));

@@ -142,11 +142,11 @@ points! {
     SegmentReceived "segment__received" (
         flow: "struct flow *", seq: "sequence number", ack: "acknowledgment number",
         flags: "TCP flags as on the wire: FIN 1, SYN 2, RST 4, PSH 8, ACK 16", window: "the window field, not scaled",
-        octets: "bytes of data", segments: "segments on the wire, if they came merged"
+        bytes: "bytes of data", segments: "segments on the wire, if they came merged"
     ), "A segment came for a connection, which has not processed it yet.";
     SegmentSent "segment__sent" (
         flow: "struct flow *", seq: "sequence number", ack: "acknowledgment number",
-        flags: "TCP flags as on the wire", window: "the window field, not scaled", octets: "bytes of data",
+        flags: "TCP flags as on the wire", window: "the window field, not scaled", bytes: "bytes of data",
         segments: "segments on the wire that the port will make of it", in_flight: "bytes in flight with it",
         again: "1: it repeats what was sent before"
     ), "A connection made a segment that leaves.";

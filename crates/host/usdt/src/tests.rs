@@ -15,9 +15,9 @@ const FLOW: Flow = Flow { local: [1; 16], remote: [2; 16], local_port: 80, remot
 /// Reaches every point, so that none is left out of the program.
 fn reach_all() {
     let (flow, (why, length)) = (FLOW.place(), text("because"));
-    let (seq, ack, flags, window, octets, segments) = (1, 2, 16, 3, 4, 1);
-    SegmentReceived { flow, seq, ack, flags, window, octets, segments }.reach();
-    SegmentSent { flow, seq, ack, flags, window, octets, segments, in_flight: 4, again: 0 }.reach();
+    let (seq, ack, flags, window, bytes, segments) = (1, 2, 16, 3, 4, 1);
+    SegmentReceived { flow, seq, ack, flags, window, bytes, segments }.reach();
+    SegmentSent { flow, seq, ack, flags, window, bytes, segments, in_flight: 4, again: 0 }.reach();
     StateChanged { flow, from: 2, to: 1 }.reach();
     Connected { flow }.reach();
     Accepted { flow }.reach();

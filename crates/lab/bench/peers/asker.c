@@ -58,13 +58,13 @@ int main(int argc, char **argv)
     static size_t got[MOST];
     static int fds[MOST];
     unsigned n = atoi(argv[3]);
-    size_t octets = strtoul(argv[5], 0, 10);
+    size_t bytes = strtoul(argv[5], 0, 10);
     for (const char *p = argv[6]; *p && length + 2 <= sizeof question; p++) {
         if (*p == '^')
             question[length++] = '\r';
         question[length++] = *p == '^' ? '\n' : *p;
     }
-    if (n == 0 || n > MOST || octets == 0)
+    if (n == 0 || n > MOST || bytes == 0)
         fail("N or BYTES");
     int ep = epoll_create1(0);
     for (unsigned i = 0; i < n; i++) {
@@ -88,12 +88,12 @@ int main(int argc, char **argv)
             if (more <= 0)
                 fail("recv");
             got[i] += more;
-            if (got[i] == octets) {
+            if (got[i] == bytes) {
                 got[i] = 0;
                 answers++;
                 ask(fds[i]);
-            } else if (got[i] > octets) {
-                fprintf(stderr, "asker: an answer has more than %zu bytes\n", octets);
+            } else if (got[i] > bytes) {
+                fprintf(stderr, "asker: an answer has more than %zu bytes\n", bytes);
                 return 1;
             }
         }

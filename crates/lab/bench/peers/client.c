@@ -60,7 +60,7 @@ static __thread int ep;
 /* What is asked on a connection that stays, and on one that ends. */
 static char stay[256], last[256];
 static size_t stay_len, last_len;
-static __thread struct counts { u64 done, errors, octets, histogram[BUCKETS]; } seen;
+static __thread struct counts { u64 done, errors, bytes, histogram[BUCKETS]; } seen;
 static __thread int opened, established;
 /* All are there, and those that stay are asked on. */
 static __thread int asking;
@@ -206,7 +206,7 @@ static void on_connected(int fd) {
 
 static void on_writable(int fd) {
     ssize_t w = write(fd, buf, BUF);
-    if (w > 0) seen.octets += (u64)w;
+    if (w > 0) seen.bytes += (u64)w;
 }
 
 static void on_readable(int fd) {
@@ -214,7 +214,7 @@ static void on_readable(int fd) {
     ssize_t got = read(fd, buf, BUF);
     if (got < 0 && errno == EAGAIN) return;
     if (got > 0) {
-        seen.octets += (u64)got;
+        seen.bytes += (u64)got;
         if (mode == GET) return;
         if (!c->want) c->want = wanted(buf, (size_t)got);
         c->got += (u64)got;
@@ -275,7 +275,7 @@ struct share { int number, connections; u64 end; struct counts counts; unsigned 
 static double seconds;
 /* All have their connections; all know when the end is. */
 static pthread_barrier_t all;
-static u64 patience, begin, used;
+static u64 timeout, begin, used;
 
 static void *work(void *arg) {
     struct share *share = arg;
@@ -289,7 +289,7 @@ static void *work(void *arg) {
     memset(buf, 'y', BUF);
     prctl(PR_SET_TIMERSLACK, 1);
     if (mode == OPEN || mode == KEEP)
-        while (established < share->connections && now_ns() < patience) turn(share->connections, 0);
+        while (established < share->connections && now_ns() < timeout) turn(share->connections, 0);
     pthread_barrier_wait(&all);
     asking = 1;
     while (mode == KEEP && idle_count > 0) turn(share->connections, 0);
@@ -341,7 +341,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     /* All connections first, where opening them is not what is measured; a minute is enough for any number. */
-    patience = now_ns() + 60000000000ull;
+    timeout = now_ns() + 60000000000ull;
     struct share *shares = calloc((size_t)threads, sizeof *shares);
     pthread_t *others = calloc((size_t)threads, sizeof *others);
     if (!shares || !others || pthread_barrier_init(&all, NULL, (unsigned)threads)) { perror("threads"); return 1; }
@@ -357,13 +357,13 @@ int main(int argc, char **argv) {
     for (int i = 0; i < threads; i++) {
         if (i) pthread_join(others[i], NULL);
         const struct counts *c = &shares[i].counts;
-        sum.done += c->done, sum.errors += c->errors, sum.octets += c->octets, waiting += shares[i].waiting;
+        sum.done += c->done, sum.errors += c->errors, sum.bytes += c->bytes, waiting += shares[i].waiting;
         for (unsigned b = 0; b < BUCKETS; b++) sum.histogram[b] += c->histogram[b];
         if (shares[i].end > end) end = shares[i].end;
     }
-    printf("{\"requests\":%llu,\"errors\":%llu,\"octets\":%llu,\"seconds\":%.6f,\"cpu_us\":%llu,"
+    printf("{\"requests\":%llu,\"errors\":%llu,\"bytes\":%llu,\"seconds\":%.6f,\"cpu_us\":%llu,"
            "\"p50_us\":%.2f,\"p99_us\":%.2f,\"p999_us\":%.2f,\"waiting\":%u}\n",
-           sum.done, sum.errors, sum.octets, (double)(end - begin) / 1e9, cpu_us() - used, percentile(sum.histogram, 0.5),
+           sum.done, sum.errors, sum.bytes, (double)(end - begin) / 1e9, cpu_us() - used, percentile(sum.histogram, 0.5),
            percentile(sum.histogram, 0.99), percentile(sum.histogram, 0.999), waiting);
     return 0;
 }

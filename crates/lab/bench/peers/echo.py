@@ -4,8 +4,8 @@ import asyncio
 
 
 async def echo(reader, writer):
-    while octets := await reader.read(65536):
-        writer.write(octets)
+    while payload := await reader.read(65536):
+        writer.write(payload)
         await writer.drain()
     writer.close()
 

@@ -56,7 +56,7 @@ static struct stack stacks[2], *const client = &stacks[0], *const server = &stac
 static ip_addr_t server_addr;
 static const ip_addr_t anywhere = IPADDR4_INIT(0);
 static enum { SHORT, KEEP, SOME, BULK, REST } load;
-static unsigned long long done, octets;
+static unsigned long long done, bytes;
 static unsigned established, again_count, *again; /* places of `short` that connect anew */
 static char piece[PIECE];
 
@@ -195,7 +195,7 @@ static err_t on_request(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t er
         server->tcp_close(pcb);
         return ERR_OK;
     }
-    octets += p->tot_len;
+    bytes += p->tot_len;
     server->tcp_recved(pcb, p->tot_len);
     int whole = p->tot_len == MESSAGE;
     server->pbuf_free(p);
@@ -259,7 +259,7 @@ int main(int argc, char **argv) {
         timers();
     }
     if (load == REST) {
-        printf("{\"octets\":%f}\n", (resident() - before) / (2.0 * count));
+        printf("{\"bytes\":%f}\n", (resident() - before) / (2.0 * count));
         return 0;
     }
     double warm = now();
@@ -267,13 +267,13 @@ int main(int argc, char **argv) {
         round_of_both();
         timers();
     }
-    unsigned long long first = done, first_octets = octets;
+    unsigned long long first = done, first_bytes = bytes;
     double begin = now(), took;
     do {
         for (int i = 0; i < ROUNDS; i++) round_of_both();
         timers();
     } while ((took = now() - begin) < seconds);
-    if (load == BULK) printf("{\"gbit\":%f}\n", (double)(octets - first_octets) * 8e-9 / took);
+    if (load == BULK) printf("{\"gbit\":%f}\n", (double)(bytes - first_bytes) * 8e-9 / took);
     else printf("{\"per_s\":%f}\n", (double)(done - first) / took);
     return 0;
 }

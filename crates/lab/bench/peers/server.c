@@ -188,7 +188,7 @@ int main(int argc, char **argv) {
     }
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
-    printf("{\"cpu_us\":%lld,\"octets\":%llu}\n",
+    printf("{\"cpu_us\":%lld,\"bytes\":%llu}\n",
            (long long)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000 + use.ru_utime.tv_usec + use.ru_stime.tv_usec,
            taken);
     return 0;

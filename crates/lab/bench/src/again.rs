@@ -201,7 +201,7 @@ impl Bed {
     }
 
     fn connect(&mut self, owner: u32) {
-        let wish = Connect {
+        let request = Connect {
             local: Endpoint::new(Addr::UNSPECIFIED_V4, 0),
             remote: Endpoint::new(self.peer(), PORT),
             reuse_addr: false,
@@ -210,7 +210,7 @@ impl Bed {
             owner,
             keys: None,
         };
-        let conn = self.client.connect(self.at, &wish).expect("ports and memory suffice");
+        let conn = self.client.connect(self.at, &request).expect("ports and memory suffice");
         self.clients[owner as usize] = End { conn: Some(conn), ..End::default() };
     }
 

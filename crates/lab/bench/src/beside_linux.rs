@@ -158,7 +158,7 @@ fn really(tools: &Tools, row: &Row, seed: u64, our_sender: bool) -> Result<Seen,
     let numbers = [
         at_a_time.to_string(),
         rounds.to_string(),
-        flow.octets.ok_or("a flow with an end")?.to_string(),
+        flow.bytes.ok_or("a flow with an end")?.to_string(),
         flow.piece.unwrap_or(0).to_string(),
         format!("{:.0}", flow.every_ms * 1e3),
     ];
@@ -296,7 +296,7 @@ mod tests {
             let pairs = if row.name().starts_with("reordering") { 12 } else { 3 };
             assert_eq!(row.pairs(3), pairs, "{}", row.name());
         }
-        assert!(rows.iter().any(|row| row.name() == "super-segments octets=100000 rtt_ms=25"));
+        assert!(rows.iter().any(|row| row.name() == "super-segments bytes=100000 rtt_ms=25"));
         assert_eq!(rows.iter().filter(|row| row.figure == Figure::FirstAgain).count(), 1);
         assert!(super::rows(&["nothing".into()]).is_err_and(|said| said.contains("black-hole")));
     }

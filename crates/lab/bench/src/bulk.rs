@@ -27,7 +27,7 @@ struct Bulk {
     piece: Vec<u8>,
     scratch: Vec<u8>,
     notices: Vec<Notice>,
-    octets: u64,
+    bytes: u64,
 }
 
 fn port(end: pio::Pair, batch: usize) -> Box<dyn PacketIo> {
@@ -43,7 +43,7 @@ impl Bulk {
             PairConfig { frames: 1_024, depth: 512, ..PairConfig::default() }
         };
         let (near, far) = pair(&config).expect("memory for frames");
-        let offload = if options.trains { Offload::Inline } else { Offload::Off };
+        let offload = if options.gro { Offload::Inline } else { Offload::Off };
         let mut source = ends::core_with(1, SOURCE, offload, port(near, options.batch));
         let mut sink = ends::core_with(2, SINK, offload, port(far, options.batch));
         let at = Instant::from_secs(1);
@@ -59,7 +59,7 @@ impl Bulk {
             piece: vec![0x5a; PIECE],
             scratch: vec![0; PIECE],
             notices: Vec::new(),
-            octets: 0,
+            bytes: 0,
         }
     }
 
@@ -81,7 +81,7 @@ impl Bulk {
         }
         for id in &self.to {
             while let Ok(n @ 1..) = self.sink.read(at, *id, &mut self.scratch) {
-                self.octets += n as u64;
+                self.bytes += n as u64;
             }
         }
         self.sink.flush(at).expect("memory never fails");
@@ -95,15 +95,15 @@ impl Bulk {
 pub(crate) fn measure(flows: u32, seconds: f64, options: Options) -> f64 {
     let mut bulk = Bulk::new(flows, options);
     let warm = now();
-    while warm.elapsed().as_secs_f64() < seconds / 4.0 || bulk.octets == 0 {
+    while warm.elapsed().as_secs_f64() < seconds / 4.0 || bulk.bytes == 0 {
         bulk.step();
         assert!(warm.elapsed().as_secs_f64() < 30.0, "the flows stand still");
     }
-    let (octets, begin) = (bulk.octets, now());
+    let (bytes, begin) = (bulk.bytes, now());
     while begin.elapsed().as_secs_f64() < seconds {
         (0..ROUNDS).for_each(|_| bulk.step());
     }
-    (bulk.octets - octets) as f64 * 8e-9 / begin.elapsed().as_secs_f64()
+    (bulk.bytes - bytes) as f64 * 8e-9 / begin.elapsed().as_secs_f64()
 }
 
 #[cfg(test)]
@@ -113,10 +113,8 @@ mod tests {
 
     #[test]
     fn data_flow_with_every_option() {
-        for (batch, trains, offloads) in [(usize::MAX, true, false), (1, true, false), (3, false, true)] {
-            assert!(
-                measure(2, 0.01, Options { batch, trains, offloads, prefetch: true, archive: true }) > 0.0
-            );
+        for (batch, gro, offloads) in [(usize::MAX, true, false), (1, true, false), (3, false, true)] {
+            assert!(measure(2, 0.01, Options { batch, gro, offloads, prefetch: true, archive: true }) > 0.0);
         }
     }
 }

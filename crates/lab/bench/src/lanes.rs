@@ -104,7 +104,7 @@ fn measure(lanes: u16, way: Way, seconds: f64) -> Sample {
     while begin.elapsed().as_secs_f64() < WARM {
         flow.turn(time(begin));
     }
-    let names = ["segments", "octets", "lanes_supers", "lanes_shared"];
+    let names = ["segments", "bytes", "lanes_supers", "lanes_shared"];
     let before = names.map(|name| flow.of(name));
     let start = now();
     while start.elapsed() < Duration::from_secs_f64(seconds) {
@@ -114,10 +114,10 @@ fn measure(lanes: u16, way: Way, seconds: f64) -> Sample {
     }
     let took = start.elapsed().as_secs_f64();
     let after = names.map(|name| flow.of(name));
-    let [segments, octets, supers, shared] = [0, 1, 2, 3].map(|nth| after[nth] - before[nth]);
+    let [segments, bytes, supers, shared] = [0, 1, 2, 3].map(|nth| after[nth] - before[nth]);
     assert!(segments > 0, "the flow stands still");
     Sample {
-        gbit: octets as f64 * 8e-9 / took,
+        gbit: bytes as f64 * 8e-9 / took,
         segments,
         shared: if supers == 0 { 0.0 } else { shared as f64 / supers as f64 },
     }
@@ -243,8 +243,8 @@ mod tests {
                 for _ in 0..2_000 {
                     flow.turn(time(begin));
                 }
-                let (segments, octets) = (flow.of("segments"), flow.of("octets"));
-                assert!(octets > 1 << 20 && segments >= octets / 1_460, "{way:?} {lanes}: {octets}");
+                let (segments, bytes) = (flow.of("segments"), flow.of("bytes"));
+                assert!(bytes > 1 << 20 && segments >= bytes / 1_460, "{way:?} {lanes}: {bytes}");
                 assert_eq!(flow.of("lanes_segments") > 0, lanes > 0);
                 assert_eq!((flow.of("gaps"), flow.of("lanes_invalid")), (0, 0), "in order, whole");
             }

@@ -21,7 +21,7 @@ struct Sample {
     p50: f64,
     p99: f64,
     errors: u64,
-    octets_per_s: f64,
+    bytes_per_s: f64,
 }
 
 fn sample(
@@ -46,7 +46,7 @@ fn sample(
         p50: number("p50_us"),
         p99: number("p99_us"),
         errors: number("errors") as u64,
-        octets_per_s: number("octets") / number("seconds"),
+        bytes_per_s: number("bytes") / number("seconds"),
     })
 }
 
@@ -57,7 +57,7 @@ fn summary(samples: &[Sample]) -> Value {
         "client_cpu_us": median(|s| s.client_us),
         "machine_cpu_us": median(|s| s.both_us), "p50_us": median(|s| s.p50), "p99_us": median(|s| s.p99),
         "errors": samples.iter().map(|s| s.errors).sum::<u64>(),
-        "gbit_per_s": median(|s| s.octets_per_s) * 8e-9,
+        "gbit_per_s": median(|s| s.bytes_per_s) * 8e-9,
     })
 }
 
@@ -171,15 +171,15 @@ pub(crate) fn gbit(
 ) -> Result<f64, String> {
     let begin = now();
     let s = sample(bed, server, &programs.client, mode, 1, plan.seconds)?;
-    if s.errors > 0 || s.octets_per_s == 0.0 {
+    if s.errors > 0 || s.bytes_per_s == 0.0 {
         return Err(format!(
             "bulk {mode}: {} errors, {} bytes/s after {:?}",
             s.errors,
-            s.octets_per_s,
+            s.bytes_per_s,
             begin.elapsed()
         ));
     }
-    Ok(s.octets_per_s * 8e-9)
+    Ok(s.bytes_per_s * 8e-9)
 }
 
 fn bulk_kernel(plan: &Plan, offloads: bool, mode: &str) -> Result<f64, String> {

@@ -195,7 +195,7 @@ impl Bed {
 
     fn connect(&mut self, at: Instant, owner: u32, sources: u32) {
         self.next_source = (self.next_source + 1) % sources;
-        let wish = Connect {
+        let request = Connect {
             local: Endpoint::new(source(self.next_source), 0),
             remote: Endpoint::new(SERVER, PORT),
             reuse_addr: false,
@@ -204,7 +204,7 @@ impl Bed {
             owner,
             keys: None,
         };
-        self.conns[owner as usize] = self.client.connect(at, &wish).expect("ports and memory suffice");
+        self.conns[owner as usize] = self.client.connect(at, &request).expect("ports and memory suffice");
     }
 
     /// One turn of each side at the same time, and what their applications do with it.
@@ -448,9 +448,9 @@ pub fn idle(_: &Plan) -> Result<Value, String> {
     let per = |full: u64, empty: u64| (full - empty) as f64 / f64::from(COUNT);
     Ok(json!({
         "bench": "idle-memory", "connections": COUNT, "seconds": opened.as_secs_f64(),
-        "server_octets_per_connection": per(full.1, empty.1),
-        "client_octets_per_connection": per(full.0, empty.0),
-        "resident_octets_per_connection_pair": (rss_full - rss_empty) as f64 / f64::from(COUNT),
+        "server_bytes_per_connection": per(full.1, empty.1),
+        "client_bytes_per_connection": per(full.0, empty.0),
+        "resident_bytes_per_connection_pair": (rss_full - rss_empty) as f64 / f64::from(COUNT),
     }))
 }
 

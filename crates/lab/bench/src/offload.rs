@@ -32,7 +32,7 @@ const AT_ONCE: Manner = Manner { at_once: BATCH_MAX, mixed: false };
 const BUDGET: Duration = Duration::from_micros(50);
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 /// How long a burst may take on its way through workers.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two looks at the link, where it is looked at often.
 const LOOK: Duration = Duration::from_micros(2);
 
@@ -45,7 +45,7 @@ pub struct Way {
     /// Receive workers before the stack, on threads of their own.
     workers: usize,
     /// Bytes that a flow sends at a time; a request is answered.
-    octets: usize,
+    bytes: usize,
 }
 
 const FEW: Manner = Manner { at_once: 4, mixed: false };
@@ -53,30 +53,30 @@ const MIXED: Manner = Manner { at_once: BATCH_MAX, mixed: true };
 
 /// Every way there is.
 pub const WAYS: [Way; 13] = [
-    Way { name: "receive-off", offload: Offload::Off, manner: AT_ONCE, workers: 0, octets: BULK },
-    Way { name: "receive-on", offload: Offload::Inline, manner: AT_ONCE, workers: 0, octets: BULK },
-    Way { name: "few-on", offload: Offload::Inline, manner: FEW, workers: 0, octets: BULK },
-    Way { name: "few-hold", offload: Offload::Hold(BUDGET), manner: FEW, workers: 0, octets: BULK },
-    Way { name: "few-early", offload: Offload::Early(BUDGET), manner: FEW, workers: 0, octets: BULK },
-    Way { name: "mixed-on", offload: Offload::Inline, manner: MIXED, workers: 0, octets: BULK },
-    Way { name: "mixed-reorder", offload: Offload::Reorder(BUDGET), manner: MIXED, workers: 0, octets: BULK },
-    Way { name: "workers-1", offload: Offload::Inline, manner: AT_ONCE, workers: 1, octets: BULK },
-    Way { name: "workers-2", offload: Offload::Inline, manner: AT_ONCE, workers: 2, octets: BULK },
-    Way { name: "ask-off", offload: Offload::Off, manner: AT_ONCE, workers: 0, octets: REQUEST },
-    Way { name: "ask-on", offload: Offload::Inline, manner: AT_ONCE, workers: 0, octets: REQUEST },
-    Way { name: "ask-hold", offload: Offload::Hold(BUDGET), manner: AT_ONCE, workers: 0, octets: REQUEST },
+    Way { name: "receive-off", offload: Offload::Off, manner: AT_ONCE, workers: 0, bytes: BULK },
+    Way { name: "receive-on", offload: Offload::Inline, manner: AT_ONCE, workers: 0, bytes: BULK },
+    Way { name: "few-on", offload: Offload::Inline, manner: FEW, workers: 0, bytes: BULK },
+    Way { name: "few-hold", offload: Offload::Hold(BUDGET), manner: FEW, workers: 0, bytes: BULK },
+    Way { name: "few-early", offload: Offload::Early(BUDGET), manner: FEW, workers: 0, bytes: BULK },
+    Way { name: "mixed-on", offload: Offload::Inline, manner: MIXED, workers: 0, bytes: BULK },
+    Way { name: "mixed-reorder", offload: Offload::Reorder(BUDGET), manner: MIXED, workers: 0, bytes: BULK },
+    Way { name: "workers-1", offload: Offload::Inline, manner: AT_ONCE, workers: 1, bytes: BULK },
+    Way { name: "workers-2", offload: Offload::Inline, manner: AT_ONCE, workers: 2, bytes: BULK },
+    Way { name: "ask-off", offload: Offload::Off, manner: AT_ONCE, workers: 0, bytes: REQUEST },
+    Way { name: "ask-on", offload: Offload::Inline, manner: AT_ONCE, workers: 0, bytes: REQUEST },
+    Way { name: "ask-hold", offload: Offload::Hold(BUDGET), manner: AT_ONCE, workers: 0, bytes: REQUEST },
     Way {
         name: "ask-reorder",
         offload: Offload::Reorder(BUDGET),
         manner: AT_ONCE,
         workers: 0,
-        octets: REQUEST,
+        bytes: REQUEST,
     },
 ];
 
 impl Way {
     fn asks(&self) -> bool {
-        self.octets == REQUEST
+        self.bytes == REQUEST
     }
 
     /// The port, behind a card if there are workers.
@@ -112,7 +112,7 @@ struct Scratch {
     notices: Vec<Notice>,
     buf: Vec<u8>,
     /// Read so far.
-    octets: u64,
+    bytes: u64,
     /// Requests that are read are answered.
     answers: bool,
 }
@@ -150,13 +150,13 @@ impl Bulk {
             flows: Vec::new(),
             accepted: Vec::new(),
             at,
-            scratch: Scratch { notices: Vec::new(), buf: vec![0; 65_536], octets: 0, answers: way.asks() },
+            scratch: Scratch { notices: Vec::new(), buf: vec![0; 65_536], bytes: 0, answers: way.asks() },
             workers: way.workers,
-            each: way.octets,
+            each: way.bytes,
             written: 0,
         };
         for owner in 0..flows {
-            let wish = Connect {
+            let request = Connect {
                 local: Endpoint::new(SENDER, 0),
                 remote: Endpoint::new(RECEIVER, PORT),
                 reuse_addr: false,
@@ -165,7 +165,7 @@ impl Bulk {
                 owner,
                 keys: None,
             };
-            bulk.flows.push(bulk.sender.connect(at, &wish).expect("ports suffice"));
+            bulk.flows.push(bulk.sender.connect(at, &request).expect("ports suffice"));
         }
         while bulk.accepted.len() < bulk.flows.len() {
             bulk.turn_both();
@@ -208,17 +208,17 @@ impl Bulk {
             // A window that is still small takes less.
             self.written += self.sender.write(self.at, *id, data).unwrap_or(0) as u64;
         }
-        let (mut spent, deadline) = (Duration::ZERO, now() + PATIENCE);
+        let (mut spent, deadline) = (Duration::ZERO, now() + TIMEOUT);
         loop {
             self.send();
             self.pause();
             let begin = now();
             receive(&mut self.receiver, (&mut self.at, self.look), &self.accepted, &mut self.scratch);
             spent += begin.elapsed();
-            if self.workers == 0 || self.scratch.octets == self.written {
+            if self.workers == 0 || self.scratch.bytes == self.written {
                 return spent;
             }
-            assert!(now() < deadline, "{} of {} bytes came", self.scratch.octets, self.written);
+            assert!(now() < deadline, "{} of {} bytes came", self.scratch.bytes, self.written);
             self.at += Duration::from_micros(1);
         }
     }
@@ -239,12 +239,12 @@ fn receive(core: &mut Core, (at, look): (&mut Instant, Duration), flows: &[ConnI
 }
 
 fn read(core: &mut Core, at: Instant, flows: &[ConnId], scratch: &mut Scratch) {
-    let Scratch { notices, buf, octets, answers } = scratch;
+    let Scratch { notices, buf, bytes, answers } = scratch;
     core.notices(notices);
     for notice in notices.drain(..) {
         let Some(id) = flows.get(notice.owner as usize) else { continue };
         while let Ok(n @ 1..) = core.read(at, *id, buf) {
-            *octets += n as u64;
+            *bytes += n as u64;
             if *answers {
                 core.write(at, *id, &buf[..n]).expect("the answer before was read");
             }
@@ -270,7 +270,7 @@ pub fn exactly(flows: u32, bursts: u64, way: &str) -> u64 {
     for _ in 0..u64::from(WARM) + bursts {
         bulk.burst();
     }
-    bulk.scratch.octets / way.octets.min(SEGMENT) as u64
+    bulk.scratch.bytes / way.bytes.min(SEGMENT) as u64
 }
 
 /// Cost by the clock.
@@ -288,16 +288,16 @@ fn measure(flows: u32, way: &Way, seconds: f64) -> Sample {
     for _ in 0..WARM {
         bulk.burst();
     }
-    let (octets, begin, mut spent) = (bulk.scratch.octets, now(), Duration::ZERO);
+    let (bytes, begin, mut spent) = (bulk.scratch.bytes, now(), Duration::ZERO);
     while begin.elapsed().as_secs_f64() < seconds {
         spent += bulk.burst();
     }
-    let (octets, took) = ((bulk.scratch.octets - octets) as f64, begin.elapsed().as_secs_f64());
+    let (bytes, took) = ((bulk.scratch.bytes - bytes) as f64, begin.elapsed().as_secs_f64());
     let counters = bulk.receiver.offload();
     Sample {
-        ns: spent.as_secs_f64() * 1e9 * SEGMENT as f64 / octets,
+        ns: spent.as_secs_f64() * 1e9 * SEGMENT as f64 / bytes,
         per_run: (counters.packets + counters.joined) as f64 / counters.packets.max(1) as f64,
-        gbit: octets * 8e-9 / took,
+        gbit: bytes * 8e-9 / took,
     }
 }
 
@@ -405,7 +405,7 @@ mod tests {
             for _ in 0..WARM {
                 bulk.burst();
             }
-            assert!(bulk.written > 0 && bulk.scratch.octets > bulk.written / 2, "{}", way.name);
+            assert!(bulk.written > 0 && bulk.scratch.bytes > bulk.written / 2, "{}", way.name);
             assert!(!way.asks() || bulk.written == u64::from(WARM) * 3 * REQUEST as u64, "each is answered");
         }
     }

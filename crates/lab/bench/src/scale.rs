@@ -46,7 +46,7 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
             eprintln!("{total:>10} connections, {busy:>7} of them busy  {cost:>7.0} ns a request");
             rows.push(json!({
                 "connections": total, "busy": busy, "ns_per_request": cost, "all": costs,
-                "opened_in_s": opened, "resident_octets": resident()?,
+                "opened_in_s": opened, "resident_bytes": resident()?,
             }));
         }
     }
@@ -59,8 +59,8 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
     Ok(json!({
         "bench": "scale", "rounds": plan.rounds, "rows": rows, "left_out": left_out,
         "most": most, "most_over_fewest": {"64": ratio[0], "100000": ratio[1]},
-        "server_octets_per_connection": server as f64 / f64::from(most),
-        "client_octets_per_connection": client as f64 / f64::from(most),
+        "server_bytes_per_connection": server as f64 / f64::from(most),
+        "client_bytes_per_connection": client as f64 / f64::from(most),
     }))
 }
 

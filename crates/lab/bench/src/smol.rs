@@ -220,6 +220,6 @@ pub fn measure(load: Load, in_flight: usize, seconds: f64) -> f64 {
 }
 
 /// Returns the bytes of an idle socket: itself and its two buffers.
-pub(crate) fn octets_per_socket() -> f64 {
+pub(crate) fn bytes_per_socket() -> f64 {
     (size_of::<Socket<'_>>() + 2 * BUFFER) as f64
 }

@@ -40,17 +40,17 @@ impl Watched<'_> {
     }
 
     /// Asks the server's control socket.
-    fn ask(&self, wish: &str) -> Result<Vec<Value>, String> {
-        let told = |e: std::io::Error| format!("{wish}: {e}");
+    fn ask(&self, request: &str) -> Result<Vec<Value>, String> {
+        let told = |e: std::io::Error| format!("{request}: {e}");
         let mut socket = UnixStream::connect(self.socket()).map_err(told)?;
-        socket.write_all(format!("{wish}\n").as_bytes()).map_err(told)?;
+        socket.write_all(format!("{request}\n").as_bytes()).map_err(told)?;
         let mut text = String::new();
         socket.read_to_string(&mut text).map_err(told)?;
         let lines =
             text.lines().map(|line| serde_json::from_str::<Value>(line).map_err(|e| format!("{line}: {e}")));
         let lines: Vec<Value> = lines.collect::<Result<_, _>>()?;
         match lines.iter().find_map(|line| line["error"].as_str()) {
-            Some(error) => Err(format!("{wish}: {error}")),
+            Some(error) => Err(format!("{request}: {error}")),
             None => Ok(lines),
         }
     }
@@ -108,14 +108,14 @@ impl Watched<'_> {
         let told = |e: std::io::Error| format!("capture: {e}");
         let file = self.bed.dir.join("capture.pcapng");
         let mut socket = UnixStream::connect(self.socket()).map_err(told)?;
-        let wish = format!("capture {}\n", plan.seconds.ceil() as u64 + 1);
-        socket.write_all(wish.as_bytes()).map_err(told)?;
+        let request = format!("capture {}\n", plan.seconds.ceil() as u64 + 1);
+        socket.write_all(request.as_bytes()).map_err(told)?;
         let mut out = std::fs::File::create(&file).map_err(told)?;
         let taking = std::thread::spawn(move || std::io::copy(&mut socket, &mut out));
         let sample = self.measure(plan, mode);
-        let octets = taking.join().map_err(|_| "the capture's reader failed")?.map_err(told)?;
+        let bytes = taking.join().map_err(|_| "the capture's reader failed")?.map_err(told)?;
         std::fs::remove_file(&file).map_err(told)?;
-        if octets == 0 {
+        if bytes == 0 {
             return Err("nothing was captured".into());
         }
         sample

@@ -141,9 +141,9 @@ mod tests {
         let mut word = 0x9e37_79b9_u32;
         for _ in 0..60 {
             let mut data = [0; 600];
-            for octet in &mut data {
+            for byte in &mut data {
                 word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                *octet = (word >> 24) as u8;
+                *byte = (word >> 24) as u8;
             }
             peer(&data);
         }

@@ -89,7 +89,7 @@ pub fn run_file(path: &Path, config: &Config) -> Report {
         timeline: Vec::new(),
     };
     let source = match std::fs::read(path) {
-        Ok(octets) => String::from_utf8_lossy(&octets).into_owned(),
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(e) => return failed(format!("cannot be read: {e}")),
     };
     match std::panic::catch_unwind(|| run(path, &source, config)) {

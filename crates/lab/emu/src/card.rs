@@ -73,7 +73,7 @@ base::counters! {
 
 /// A packet from the wire.
 struct Received {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Its flow and where its parts lie, if it is TCP.
     tcp: Option<(FlowKey, Packet)>,
     hash: u64,
@@ -81,7 +81,7 @@ struct Received {
 
 /// A packet on its way up.
 struct Up {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Packets of the wire in it.
     segments: u64,
     meta: TxMeta,
@@ -219,13 +219,13 @@ impl Card {
         while take(&mut self.wire, &mut self.rx) > 0 {
             for packet in self.rx.drain(..) {
                 self.counters.received += 1;
-                let octets = packet.frame.data().to_vec();
+                let bytes = packet.frame.data().to_vec();
                 self.wire.retire(packet.frame);
-                let tcp = flow_of(&octets);
+                let tcp = flow_of(&bytes);
                 let hash = tcp.as_ref().map_or(0, |(key, _)| self.key.strong_flow(key));
                 let worker = &mut self.workers[(hash % self.config.workers as u64) as usize];
                 if worker.ring.len() < self.config.ring {
-                    worker.ring.push_back(Received { octets, tcp, hash });
+                    worker.ring.push_back(Received { bytes, tcp, hash });
                 } else {
                     self.counters.dropped += 1;
                 }
@@ -288,7 +288,7 @@ impl Card {
             && self.waiting.len() < self.config.descriptors
             && let Some(up) = self.next_up()
         {
-            let takes = self.config.dma.map_or(Duration::ZERO, |rate| rate.time_for(up.octets.len() as u64));
+            let takes = self.config.dma.map_or(Duration::ZERO, |rate| rate.time_for(up.bytes.len() as u64));
             self.dma.begin(now, takes, up);
             moved = true;
         }
@@ -310,7 +310,7 @@ impl Card {
             }
             Next::Data(nth) => {
                 let up = self.workers[nth].data.pop_front()?;
-                self.arbiter.on_moved(nth, up.octets.len());
+                self.arbiter.on_moved(nth, up.bytes.len());
                 Some(up)
             }
         }
@@ -323,7 +323,7 @@ impl Card {
         if let Some(up) = done {
             self.counters.delivered += 1;
             self.counters.segments += up.segments;
-            put(&mut self.host, &mut self.tx, &up.octets, up.meta);
+            put(&mut self.host, &mut self.tx, &up.bytes, up.meta);
         }
         if self.processor.is_idle()
             && let Some(up) = self.waiting.pop_front()
@@ -348,7 +348,7 @@ impl Host for Card {
 impl Worker {
     /// A packet has been looked at.
     fn take(&mut self, now: Instant, packet: Received) {
-        let Received { octets, tcp, hash } = packet;
+        let Received { bytes, tcp, hash } = packet;
         let mut up = Vec::new();
         match (tcp, &mut self.merger) {
             (Some((key, tcp)), Merger::Engine(engine)) => {
@@ -359,12 +359,12 @@ impl Worker {
                     tcp: tcp.start as usize,
                     end: tcp.end as usize,
                     merged: false,
-                    packet: octets,
+                    packet: bytes,
                 };
                 offer(engine, now, arrival, &mut up);
             }
-            (Some((key, _)), Merger::Patient(patient)) => patient.take(now, key, octets, &mut up),
-            _ => up.push((vec![octets], None)),
+            (Some((key, _)), Merger::Patient(patient)) => patient.take(now, key, bytes, &mut up),
+            _ => up.push((vec![bytes], None)),
         }
         self.lift(up);
         self.settle(now);
@@ -386,17 +386,17 @@ impl Worker {
 
     /// Packets go up, as one if they are a merged run.
     fn lift(&mut self, runs: Vec<Run>) {
-        for (packets, train) in runs {
+        for (packets, merged_run) in runs {
             let segments = packets.len() as u64;
-            if let Some(train) = train.filter(|train| train.count() > 1) {
-                let (octets, meta) = merged(&packets, &train);
-                self.data.push_back(Up { octets, segments, meta });
+            if let Some(merged_run) = merged_run.filter(|merged_run| merged_run.count() > 1) {
+                let (bytes, meta) = merged(&packets, &merged_run);
+                self.data.push_back(Up { bytes, segments, meta });
                 continue;
             }
-            for octets in packets {
-                let control = flow_of(&octets).is_none_or(|(_, packet)| !has_data(&octets, &packet));
+            for bytes in packets {
+                let control = flow_of(&bytes).is_none_or(|(_, packet)| !has_data(&bytes, &packet));
                 let queue = if control { &mut self.control } else { &mut self.data };
-                queue.push_back(Up { octets, segments: 1, meta: TxMeta::default() });
+                queue.push_back(Up { bytes, segments: 1, meta: TxMeta::default() });
             }
         }
     }
@@ -421,7 +421,7 @@ fn offer(engine: &mut Engine<Vec<u8>>, now: Instant, mut arrival: Arrival<Vec<u8
 fn collect(engine: &mut Engine<Vec<u8>>, up: &mut Vec<Run>) {
     while let Some(mut run) = engine.poll_run() {
         let packets = std::iter::from_fn(|| engine.next_packet(&mut run)).collect();
-        up.push((packets, run.train.take()));
+        up.push((packets, run.merged_run.take()));
     }
 }
 
@@ -431,11 +431,11 @@ fn take(port: &mut SimPort, batch: &mut RxBatch) -> usize {
     port.rx(batch).unwrap_or(0)
 }
 
-/// Sends `octets`; a port without a frame loses them, as any card does.
-fn put(port: &mut SimPort, batch: &mut TxBatch, octets: &[u8], meta: TxMeta) {
+/// Sends `bytes`; a port without a frame loses them, as any card does.
+fn put(port: &mut SimPort, batch: &mut TxBatch, bytes: &[u8], meta: TxMeta) {
     let Some(mut frame) = port.take() else { return };
-    frame.set_range(0, octets.len());
-    frame.data_mut().copy_from_slice(octets);
+    frame.set_range(0, bytes.len());
+    frame.data_mut().copy_from_slice(bytes);
     batch.push_back(TxPacket { frame, meta });
     if port.tx(batch).is_err() || !batch.is_empty() {
         batch.drain(..).for_each(|packet| port.retire(packet.frame));
@@ -443,19 +443,19 @@ fn put(port: &mut SimPort, batch: &mut TxBatch, octets: &[u8], meta: TxMeta) {
 }
 
 /// The flow of a TCP packet, seen from the host, and where its parts lie.
-fn flow_of(octets: &[u8]) -> Option<(FlowKey, Packet)> {
-    let Content::Ip(packet) = parse_frame(octets, octets.len()).ok()?.content else { return None };
+fn flow_of(bytes: &[u8]) -> Option<(FlowKey, Packet)> {
+    let Content::Ip(packet) = parse_frame(bytes, bytes.len()).ok()?.content else { return None };
     if packet.protocol != protocol::TCP {
         return None;
     }
-    let &[a, b, c, d] = octets.get(packet.start as usize..)?.first_chunk()?;
+    let &[a, b, c, d] = bytes.get(packet.start as usize..)?.first_chunk()?;
     let remote = Endpoint::new(packet.src, u16::from_be_bytes([a, b]));
     let local = Endpoint::new(packet.dst, u16::from_be_bytes([c, d]));
     Some((FlowKey::new(local, remote), packet))
 }
 
 /// Is there anything behind the TCP header?
-fn has_data(octets: &[u8], packet: &Packet) -> bool {
-    let header = octets.get(packet.start as usize + 12).map_or(0, |octet| u32::from(octet >> 4) * 4);
+fn has_data(bytes: &[u8], packet: &Packet) -> bool {
+    let header = bytes.get(packet.start as usize + 12).map_or(0, |byte| u32::from(byte >> 4) * 4);
     packet.start + header < packet.end
 }

@@ -35,10 +35,10 @@ impl<A: App> Host for CoreHost<A> {
         let turn = self.core.turn(now).expect("a simulated port does not fail");
         self.notices.clear();
         self.core.notices(&mut self.notices);
-        let wish = self.app.step(&mut self.core, now, &self.notices);
+        let wake_at = self.app.step(&mut self.core, now, &self.notices);
         if turn.more {
             return Some(now);
         }
-        Instant::earliest(self.core.rest(now), wish)
+        Instant::earliest(self.core.rest(now), wake_at)
     }
 }

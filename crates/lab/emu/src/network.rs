@@ -64,7 +64,7 @@ struct HostSlot<H> {
     host: H,
     ports: Vec<PortId>,
     /// When it wants to be stepped.
-    wish: Option<Instant>,
+    wake_at: Option<Instant>,
     /// The date of its event in the queue, no later than the request.
     event: Option<Instant>,
     ready: bool,
@@ -172,7 +172,7 @@ impl<H: Host> Network<H> {
         self.hosts.push(HostSlot {
             host,
             ports: ports.to_vec(),
-            wish: None,
+            wake_at: None,
             event: None,
             ready: false,
             last_step: Instant::ZERO,
@@ -331,19 +331,19 @@ impl<H: Host> Network<H> {
             return;
         }
         slot.event = None;
-        match slot.wish {
-            Some(wish) if wish <= at => self.make_ready(id),
-            Some(wish) => self.arm_host(id, wish),
+        match slot.wake_at {
+            Some(wake_at) if wake_at <= at => self.make_ready(id),
+            Some(wake_at) => self.arm_host(id, wake_at),
             None => {}
         }
     }
 
-    fn arm_host(&mut self, id: HostId, wish: Instant) {
+    fn arm_host(&mut self, id: HostId, wake_at: Instant) {
         let slot = &mut self.hosts[id.0 as usize];
-        slot.wish = Some(wish);
-        if slot.event.is_none_or(|event| wish < event) {
-            slot.event = Some(wish);
-            self.schedule(wish, Source::Host(id.0));
+        slot.wake_at = Some(wake_at);
+        if slot.event.is_none_or(|event| wake_at < event) {
+            slot.event = Some(wake_at);
+            self.schedule(wake_at, Source::Host(id.0));
         }
     }
 
@@ -355,11 +355,11 @@ impl<H: Host> Network<H> {
         slot.steps_at_once = if slot.last_step == now { slot.steps_at_once + 1 } else { 0 };
         slot.last_step = now;
         assert!(slot.steps_at_once < STEPS_AT_ONCE_MAX, "host {} runs in circles at {now}", id.0);
-        slot.wish = None;
+        slot.wake_at = None;
         self.clock.set(now);
         match slot.host.step(now) {
-            Some(wish) if wish <= now => self.make_ready(id),
-            Some(wish) => self.arm_host(id, wish),
+            Some(wake_at) if wake_at <= now => self.make_ready(id),
+            Some(wake_at) => self.arm_host(id, wake_at),
             None => {}
         }
         for nth in 0..self.hosts[id.0 as usize].ports.len() {

@@ -35,9 +35,9 @@ base::counters! {
     /// + full + under way.
     pub struct PipeCounters {
         arrived: "Packets that entered.",
-        arrived_octets: "Bytes of them.",
+        arrived_bytes: "Bytes of them.",
         delivered: "Packets that came out.",
-        delivered_octets: "Bytes of them.",
+        delivered_bytes: "Bytes of them.",
         down: "Dropped because the pipe was down.",
         listed: "Dropped because their position was named.",
         lost: "Dropped by chance or in turn.",
@@ -88,7 +88,7 @@ impl Ord for UnderWay {
 struct Waiting {
     /// When it leaves the queue.
     until: Instant,
-    octets: u32,
+    bytes: u32,
     /// Queue management takes it when it gets to the head.
     doomed: bool,
     /// For the log, if there is one.
@@ -116,7 +116,7 @@ pub struct Pipe {
     free_at: Instant,
     /// Packets not yet off the line, in order.
     queued: VecDeque<Waiting>,
-    queued_octets: u64,
+    queued_bytes: u64,
     /// The path is in its bad state (Gilbert and Elliott).
     bad: bool,
     aqm: aqm::State,
@@ -145,7 +145,7 @@ impl Pipe {
             seq: 0,
             free_at: Instant::ZERO,
             queued: VecDeque::new(),
-            queued_octets: 0,
+            queued_bytes: 0,
             bad: false,
             aqm: aqm::State::default(),
             dual: Dual::default(),
@@ -195,20 +195,20 @@ impl Pipe {
     pub fn queue(&mut self, now: Instant) -> (usize, u64) {
         self.serve_dual(now);
         while let Some(gone) = self.queued.pop_front_if(|waiting| waiting.until <= now) {
-            self.queued_octets -= u64::from(gone.octets);
+            self.queued_bytes -= u64::from(gone.bytes);
             if let Some(name) = gone.name {
                 let dropped = PipeEvent::Dropped(DropReason::Managed);
                 self.tell(gone.until, if gone.doomed { dropped } else { PipeEvent::Dequeued }, name);
             }
         }
-        let (packets, octets) = self.dual.len();
-        (self.queued.len() + packets, self.queued_octets + octets)
+        let (packets, bytes) = self.dual.len();
+        (self.queued.len() + packets, self.queued_bytes + bytes)
     }
 
     fn tell(&mut self, at: Instant, event: PipeEvent, packet: PacketName) {
         if let Some(logger) = &mut self.logger {
-            let (pipe, packets, octets) = (self.number, self.queued.len(), self.queued_octets);
-            logger(&LogRow { at, pipe, event, packet, packets, octets });
+            let (pipe, packets, bytes) = (self.number, self.queued.len(), self.queued_bytes);
+            logger(&LogRow { at, pipe, event, packet, packets, bytes });
         }
     }
 
@@ -226,7 +226,7 @@ impl Pipe {
     ) -> Result<(), DropReason> {
         self.position += 1;
         self.counters.arrived += 1;
-        self.counters.arrived_octets += packet.len() as u64;
+        self.counters.arrived_bytes += packet.len() as u64;
         let queue = self.queue(now);
         let name =
             self.logger.is_some().then(|| PacketName::of(self.position, self.size(&packet), &packet.bytes));
@@ -270,7 +270,7 @@ impl Pipe {
     fn admit(
         &mut self,
         now: Instant,
-        (packets, octets): (usize, u64),
+        (packets, bytes): (usize, u64),
         packet: &mut Packet,
         ill: bool,
     ) -> Result<(), DropReason> {
@@ -287,7 +287,7 @@ impl Pipe {
         }
         if ill {
             let one = self.time_for(self.size(packet));
-            let verdict = self.config.aqm.on_arrival(&mut self.aqm, now, octets, one, &mut self.rng);
+            let verdict = self.config.aqm.on_arrival(&mut self.aqm, now, bytes, one, &mut self.rng);
             self.obey(verdict, packet)?;
         }
         let len = self.size(packet) as u64;
@@ -295,8 +295,8 @@ impl Pipe {
         let room = match self.config.queue {
             Queue::Unlimited => true,
             Queue::Slots(limit) => packets < limit as usize,
-            Queue::Strict(limit) => octets + len <= limit,
-            Queue::Loose(limit) => octets < limit,
+            Queue::Strict(limit) => bytes + len <= limit,
+            Queue::Loose(limit) => bytes < limit,
         };
         if room && held { Ok(()) } else { Err(DropReason::Full) }
     }
@@ -327,8 +327,8 @@ impl Pipe {
 
     /// Time that a packet of `len` bytes takes on the line.
     fn time_for(&self, len: usize) -> Duration {
-        let octets = len as u64 + u64::from(self.config.overhead);
-        self.config.rate.map_or(Duration::ZERO, |rate| rate.time_for(octets))
+        let bytes = len as u64 + u64::from(self.config.overhead);
+        self.config.rate.map_or(Duration::ZERO, |rate| rate.time_for(bytes))
     }
 
     /// Puts a packet behind those that wait: when its last byte is off the line. One that queue management will take
@@ -345,12 +345,12 @@ impl Pipe {
         let verdict = self.config.aqm.on_head(&mut self.aqm, head, head.since(now), one);
         let fate = self.obey(verdict, packet);
         let until = if fate.is_ok() { head + one } else { head };
-        let octets = size as u32;
+        let bytes = size as u32;
         if self.config.rate.is_some() {
             self.free_at = until;
         }
-        self.queued_octets += u64::from(octets);
-        self.queued.push_back(Waiting { until, octets, doomed: fate.is_err(), name });
+        self.queued_bytes += u64::from(bytes);
+        self.queued.push_back(Waiting { until, bytes, doomed: fate.is_err(), name });
         if let Some(name) = name {
             self.tell(now, PipeEvent::Enqueued, name);
         }
@@ -397,8 +397,8 @@ impl Pipe {
 
     /// A packet joins one of two queues before the line.
     fn wait_in_dual(&mut self, now: Instant, packet: Packet, name: Option<PacketName>, ill: bool) {
-        let octets = self.size(&packet) as u32;
-        self.dual.enter(dual::Waiting { packet, name, octets, since: now, ill });
+        let bytes = self.size(&packet) as u32;
+        self.dual.enter(dual::Waiting { packet, name, bytes, since: now, ill });
         if let Some(name) = name {
             self.tell(now, PipeEvent::Enqueued, name);
         }
@@ -430,11 +430,11 @@ impl Pipe {
                 self.spare.push(waiting.packet);
                 continue;
             }
-            let until = at + self.time_for(waiting.octets as usize);
+            let until = at + self.time_for(waiting.bytes as usize);
             self.free_at = until;
-            self.queued_octets += u64::from(waiting.octets);
-            let (octets, name) = (waiting.octets, waiting.name);
-            self.queued.push_back(Waiting { until, octets, doomed: false, name });
+            self.queued_bytes += u64::from(waiting.bytes);
+            let (bytes, name) = (waiting.bytes, waiting.name);
+            self.queued.push_back(Waiting { until, bytes, doomed: false, name });
             let mut spare = std::mem::take(&mut self.spare);
             match waiting.ill {
                 true => self.travel(until, waiting.packet, &mut spare),
@@ -466,7 +466,7 @@ impl Pipe {
         next.filter(|at| *at <= now)?;
         let left = if held_first { self.held.pop().map(|held| held.0) } else { self.in_order.pop_front() }?;
         self.counters.delivered += 1;
-        self.counters.delivered_octets += left.packet.len() as u64;
+        self.counters.delivered_bytes += left.packet.len() as u64;
         Some(left.packet)
     }
 }

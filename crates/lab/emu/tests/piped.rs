@@ -9,7 +9,7 @@ use stack::{Core, CoreConfig, OwnAddr};
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-const OCTETS: usize = 500_000;
+const BYTES: usize = 500_000;
 
 fn engine(port: Box<dyn PacketIo>, last: u8) -> Engine {
     let addresses = vec![OwnAddr { addr: Addr::v4([10, 0, 0, last]), prefix: 16 }];
@@ -39,18 +39,18 @@ fn timed(start: fn(Engine) -> Stack) -> [Duration; 2] {
     let listener = TcpListener::bind(&server, "0.0.0.0:80").unwrap();
     let serve = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut octets = vec![0; OCTETS];
-        stream.read_exact(&mut octets).unwrap();
-        assert!(octets.iter().all(|&octet| octet == 7));
+        let mut bytes = vec![0; BYTES];
+        stream.read_exact(&mut bytes).unwrap();
+        assert!(bytes.iter().all(|&byte| byte == 7));
         stream.write_all(b"thanks").unwrap();
         // The end comes from the other side.
-        assert_eq!(stream.read(&mut octets).unwrap(), 0);
+        assert_eq!(stream.read(&mut bytes).unwrap(), 0);
     });
     let begun = now();
     let mut stream = TcpStream::connect(&client, "10.0.0.2:80").unwrap();
     let connected = now().since(begun);
     let begun = now();
-    stream.write_all(&[7; OCTETS]).unwrap();
+    stream.write_all(&[7; BYTES]).unwrap();
     stream.read_exact(&mut [0; 6]).unwrap();
     let moved = now().since(begun);
     drop(stream);
@@ -62,7 +62,7 @@ fn timed(start: fn(Engine) -> Stack) -> [Duration; 2] {
 fn the_clock_on_the_wall_sees_the_path() {
     for start in [direct, paired] {
         let [connected, moved] = timed(start);
-        eprintln!("connected in {connected:?}, {OCTETS} bytes in {moved:?}");
+        eprintln!("connected in {connected:?}, {BYTES} bytes in {moved:?}");
         // ARP and the handshake, each there and back.
         assert!(
             connected >= Duration::from_millis(100) && connected < Duration::from_millis(400),

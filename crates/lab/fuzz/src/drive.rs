@@ -96,9 +96,9 @@ mod tests {
     #[test]
     fn a_sound_target_passes() {
         let sound = Target { run: |_| {}, ..FRAGILE };
-        let octets =
+        let bytes =
             (0..1000).map(|index| input(5, index, &(sound.seeds)(), sound.longest).len() as u64).sum();
-        assert_eq!(drive(&sound, 5, 1000, 2).ok(), Some(octets), "operations are counted");
+        assert_eq!(drive(&sound, 5, 1000, 2).ok(), Some(bytes), "operations are counted");
         assert_eq!(drive(&FRAGILE, 5, 0, 2).ok(), Some(0));
     }
 }

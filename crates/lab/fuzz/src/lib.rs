@@ -57,7 +57,7 @@ targets! {
     "wire_capture", "capture files", wire::fuzz::any_capture, seeds::captures, FRAME;
     "offload_arbiter", "queues that share the way up, against plain lists", offload::fuzz::arbiter, seeds::none, FRAME;
     "offload_engine", "packets that are held, against a plain receiver", offload::fuzz::engine, seeds::none, FRAME;
-    "offload_trains", "packets that become runs, against a plain reading", offload::fuzz::trains, seeds::none, FRAME;
+    "offload_merged_runs", "packets merged, against a plain reading", offload::fuzz::merged_runs, seeds::none, FRAME;
     "cc", "congestion control policies over arbitrary lives", cc::fuzz, seeds::none, FRAME;
     "drill_peer", "a peer and an application that do anything", drill::fuzz::peer, seeds::none, 800,
         drill::fuzz::operations;

@@ -8,7 +8,7 @@ use fuzz::{TARGETS, Target, drive};
 
 const RUNS: u64 = 100_000;
 
-struct Wish {
+struct Options {
     targets: Vec<&'static Target>,
     runs: u64,
     seed: u64,
@@ -22,7 +22,8 @@ fn main() -> ExitCode {
         TARGETS.iter().for_each(|target| println!("{:<16} {}", target.name, target.help));
         return ExitCode::SUCCESS;
     }
-    match parse(&arguments).and_then(|wish| wish.targets.iter().try_for_each(|target| fulfil(&wish, target)))
+    match parse(&arguments)
+        .and_then(|options| options.targets.iter().try_for_each(|target| fulfil(&options, target)))
     {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -32,21 +33,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(arguments: &[String]) -> Result<Wish, String> {
-    let mut wish = Wish { targets: Vec::new(), runs: RUNS, seed: 0, only: None, file: None };
+fn parse(arguments: &[String]) -> Result<Options, String> {
+    let mut options = Options { targets: Vec::new(), runs: RUNS, seed: 0, only: None, file: None };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
-            "all" => wish.targets.extend(TARGETS),
-            "--runs" => wish.runs = number(value()?)?,
-            "--seed" => wish.seed = number(value()?)?,
-            "--only" => wish.only = Some(number(value()?)?),
-            "--file" => wish.file = Some(value()?.clone()),
-            name => wish.targets.push(fuzz::target(name).ok_or(format!("no fuzz target `{name}`"))?),
+            "all" => options.targets.extend(TARGETS),
+            "--runs" => options.runs = number(value()?)?,
+            "--seed" => options.seed = number(value()?)?,
+            "--only" => options.only = Some(number(value()?)?),
+            "--file" => options.file = Some(value()?.clone()),
+            name => options.targets.push(fuzz::target(name).ok_or(format!("no fuzz target `{name}`"))?),
         }
     }
-    if wish.targets.is_empty() { Err("name a target, or `all`".into()) } else { Ok(wish) }
+    if options.targets.is_empty() { Err("name a target, or `all`".into()) } else { Ok(options) }
 }
 
 /// Digits, with `_` between them for people.
@@ -54,19 +55,23 @@ fn number(text: &str) -> Result<u64, String> {
     text.replace('_', "").parse().map_err(|error| format!("`{text}`: {error}"))
 }
 
-fn fulfil(wish: &Wish, target: &'static Target) -> Result<(), String> {
-    if let Some(path) = &wish.file {
+fn fulfil(options: &Options, target: &'static Target) -> Result<(), String> {
+    if let Some(path) = &options.file {
         let data = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
         (target.run)(&data);
         println!("{:<16} survives {path}", target.name);
         return Ok(());
     }
-    if let Some(index) = wish.only {
-        return drive::replay(target, wish.seed, index).map(drop).map_err(|failure| failure.to_string());
+    if let Some(index) = options.only {
+        return drive::replay(target, options.seed, index).map(drop).map_err(|failure| failure.to_string());
     }
     let threads = thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    let done = drive::drive(target, wish.seed, wish.runs, threads).map_err(|failure| failure.to_string())?;
+    let done =
+        drive::drive(target, options.seed, options.runs, threads).map_err(|failure| failure.to_string())?;
     let operations = target.operations.map_or(String::new(), |_| format!(", {done} operations,"));
-    println!("{:<16} {} inputs{operations} of seed {} without a failure", target.name, wish.runs, wish.seed);
+    println!(
+        "{:<16} {} inputs{operations} of seed {} without a failure",
+        target.name, options.runs, options.seed
+    );
     Ok(())
 }

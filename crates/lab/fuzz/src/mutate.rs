@@ -72,12 +72,12 @@ fn change(rng: &mut Rng, data: &mut Vec<u8>, starts: &[Vec<u8>]) {
 }
 
 fn overwrite(rng: &mut Rng, data: &mut [u8], at: usize) {
-    let Some(octet) = data.get_mut(at) else { return };
+    let Some(byte) = data.get_mut(at) else { return };
     match rng.below(4) {
-        0 => *octet ^= 1 << rng.below(8),
-        1 => *octet = *pick(rng, EDGES),
-        2 => *octet = octet.wrapping_add(rng.below(9) as u8).wrapping_sub(4),
-        _ => *octet = rng.next_u32() as u8,
+        0 => *byte ^= 1 << rng.below(8),
+        1 => *byte = *pick(rng, EDGES),
+        2 => *byte = byte.wrapping_add(rng.below(9) as u8).wrapping_sub(4),
+        _ => *byte = rng.next_u32() as u8,
     }
 }
 

@@ -41,7 +41,7 @@ fn headers() -> Vec<Header> {
         timestamps,
         ..Options::default()
     };
-    let fast_open = |octets: &[u8], old| syn.with_fast_open(FastOpen::cookie(octets, old));
+    let fast_open = |bytes: &[u8], old| syn.with_fast_open(FastOpen::cookie(bytes, old));
     let mut sack = SackBlocks::none();
     for block in 0..3 {
         sack.push(Seq::new(1000 + 3000 * block), Seq::new(2460 + 3000 * block));
@@ -198,7 +198,7 @@ pub(crate) fn netlink() -> Vec<Vec<u8>> {
     let [i0, i1, i2, i3] = index;
     let mtu = 1500u32.to_ne_bytes();
     let v4 = [10, 0, 0, 1];
-    let v6 = V6[0].octets();
+    let v6 = V6[0].bytes();
     let mac = [2, 0, 0, 0, 0, 1];
     let mut all = Vec::new();
     for gone in [0, 1] {

@@ -13,7 +13,7 @@ from pathlib import Path
 import websocket
 
 # Seconds that anything here may take.
-PATIENCE = 30
+TIMEOUT = 30
 
 
 class Browser:
@@ -40,11 +40,11 @@ class Browser:
     def address(self):
         """Of the one page, once the browser has written down where it listens."""
         port = Path(self.profile.name, "DevToolsActivePort")
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline and self.process.poll() is None:
             if port.exists() and port.read_text().strip():
                 number = port.read_text().split()[0]
-                pages = json.load(urllib.request.urlopen(f"http://127.0.0.1:{number}/json/list", timeout=PATIENCE))
+                pages = json.load(urllib.request.urlopen(f"http://127.0.0.1:{number}/json/list", timeout=TIMEOUT))
                 found = [page["webSocketDebuggerUrl"] for page in pages if page["type"] == "page"]
                 if found:
                     return found[0]
@@ -54,7 +54,7 @@ class Browser:
     def __exit__(self, *_):
         self.process.terminate()
         try:
-            self.process.wait(PATIENCE)
+            self.process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -65,7 +65,7 @@ class Page:
     """What it shows, and everything that went wrong in it (`problems`)."""
 
     def __init__(self, address):
-        self.socket = websocket.create_connection(address, timeout=PATIENCE, suppress_origin=True)
+        self.socket = websocket.create_connection(address, timeout=TIMEOUT, suppress_origin=True)
         self.numbers = itertools.count(1)
         self.problems = []
         self.loaded = False

@@ -54,7 +54,7 @@ class Cluster(unittest.TestCase):
             place.mkdir()
             (place / "small.toml").write_text(SMALL)
 
-    def test_a_cluster_brings_the_same_octets(self):
+    def test_a_cluster_brings_the_same_payload(self):
         lab(self.here, "sweep", "small.toml", *GRID, "-o", "out", "--check")
         lab(self.there, "export", "small.toml", *GRID, "-o", "out")
         plan = cluster.Plan(self.there / "out")
@@ -90,7 +90,7 @@ class Cluster(unittest.TestCase):
                 same = float(text) == value if isinstance(value, float) else text == ("" if value is None else str(value))
                 self.assertTrue(same, f"{name}: {text!r} is not {value!r}")
         series = pyarrow.parquet.read_table(folder / "series.parquet")
-        self.assertEqual(set(series["name"].to_pylist()), {"cwnd", "srtt_ms", "ssthresh", "queue_octets", "queue_packets"})
+        self.assertEqual(set(series["name"].to_pylist()), {"cwnd", "srtt_ms", "ssthresh", "queue_payload", "queue_packets"})
         self.assertEqual(set(series["seed"].to_pylist()), {1})
         self.assertEqual(set(series["flow"].to_pylist()), {None, 1, 2})
         # 200 samples of two series of the queue at each of six points, more of the flows.

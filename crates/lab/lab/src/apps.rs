@@ -17,7 +17,7 @@ const PIECE: &[u8] = &[0x5a; PIECE_MAX];
 pub(crate) struct Start {
     pub(crate) at: Instant,
     /// `None` is endless.
-    pub(crate) octets: Option<u64>,
+    pub(crate) bytes: Option<u64>,
 }
 
 /// How a sender writes.
@@ -37,7 +37,7 @@ pub(crate) struct Begun {
     pub(crate) id: ConnId,
     pub(crate) at: Instant,
     /// `None` is endless.
-    pub(crate) octets: Option<u64>,
+    pub(crate) bytes: Option<u64>,
     sent: u64,
     shut: bool,
     /// When it may write again.
@@ -80,7 +80,7 @@ impl Sender {
             Ok(id) => self.flows.push(Begun {
                 id,
                 at: now,
-                octets: start.octets,
+                bytes: start.bytes,
                 sent: 0,
                 shut: false,
                 next: Instant::ZERO,
@@ -102,7 +102,7 @@ impl Sender {
             return;
         }
         loop {
-            let left = flow.octets.map_or(u64::MAX, |octets| octets - flow.sent).min(piece as u64);
+            let left = flow.bytes.map_or(u64::MAX, |bytes| bytes - flow.sent).min(piece as u64);
             if left == 0 {
                 break;
             }

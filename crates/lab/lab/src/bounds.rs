@@ -48,7 +48,7 @@ impl Spec {
             flow(&format!("flow.{nth}"), group, self)?;
         }
         if let Some(cbr) = &self.cbr {
-            within("cbr", "octets", cbr.octets.into(), 28.0, 65_535.0)?;
+            within("cbr", "bytes", cbr.bytes.into(), 28.0, 65_535.0)?;
             within("cbr", "every_ms", cbr.every_ms, 0.001, DELAY_MAX)?;
             within("cbr", "jitter_ms", cbr.jitter_ms, 0.0, DELAY_MAX)?;
         }
@@ -91,7 +91,7 @@ fn flow(place: &str, flow: &Flow, spec: &Spec) -> Result<(), SpecError> {
     within(place, "start", flow.start, 0.0, SECONDS_MAX)?;
     within(place, "stagger", flow.stagger, 0.0, SECONDS_MAX / 10.0)?;
     within(place, "spread", flow.spread, 0.0, SECONDS_MAX)?;
-    within(place, "octets", flow.octets.unwrap_or(0) as f64, 0.0, 1e15)?;
+    within(place, "bytes", flow.bytes.unwrap_or(0) as f64, 0.0, 1e15)?;
     within(place, "piece", flow.piece.unwrap_or(1).into(), 1.0, f64::from(1 << 30))?;
     within(place, "every_ms", flow.every_ms, 0.0, DELAY_MAX)?;
     within(place, "per_second", flow.per_second.unwrap_or(1e-6), 1e-6, ARRIVALS_MAX / spec.seconds.max(1.0))
@@ -103,7 +103,7 @@ mod tests {
     use crate::Experiment;
 
     const FILE: &str = "title = \"t\"\nseconds = 1\n[path]\nrtt_ms = 10\ndown_kbit = 1000\nqueue = \"slots 10\"\n\
-                        [path.up]\nloss = 0.1\n[[flow]]\ncc = \"newreno\"\n[cbr]\noctets = 200\nevery_ms = 20\n";
+                        [path.up]\nloss = 0.1\n[[flow]]\ncc = \"newreno\"\n[cbr]\nbytes = 200\nevery_ms = 20\n";
 
     /// Tables by their structs, and what the place of one is in the file.
     const PLACES: [(&str, &str); 5] =
@@ -146,7 +146,7 @@ mod tests {
                 let named = said.contains(&format!("{place} = ")) && said.contains(": want ");
                 let samples = said.contains("samples");
                 let is_within = value == "4000000000"
-                    && ["path.every", "path.up.every", "flow.0.octets"].contains(&place.as_str());
+                    && ["path.every", "path.up.every", "flow.0.bytes"].contains(&place.as_str());
                 assert!(is_within || read || named || samples, "{place} = {value}: {said:?}");
             }
         }

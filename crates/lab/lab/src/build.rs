@@ -279,7 +279,7 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
     if let Some(cbr) = &spec.cbr {
         let (from, to) = (net.port(&port), net.port(&port));
         let (from_id, to_id) = (from.id(), to.id());
-        let frame = datagram(usize::from(cbr.octets), &from, &to);
+        let frame = datagram(usize::from(cbr.bytes), &from, &to);
         let beat = Metronome::new(from, frame, millis(cbr.every_ms), millis(cbr.jitter_ms), rng.next_u64());
         net.add_host(Node::Metronome(Box::new(beat)), &[from_id]);
         let (first, last) = plan.datagrams_over;
@@ -321,7 +321,7 @@ fn starts(spec: &Spec, flow: &Flow, rng: &mut Rng) -> Vec<Start> {
             seconds(flow.start + f64::from(nth) * flow.stagger + later)
         };
         let mut starts: Vec<Start> =
-            (0..flow.count).map(|nth| Start { at: at(nth), octets: flow.octets }).collect();
+            (0..flow.count).map(|nth| Start { at: at(nth), bytes: flow.bytes }).collect();
         starts.sort_by_key(|start| start.at);
         return starts;
     };
@@ -332,7 +332,7 @@ fn starts(spec: &Spec, flow: &Flow, rng: &mut Rng) -> Vec<Start> {
         if at >= spec.seconds {
             return starts;
         }
-        starts.push(Start { at: seconds(at), octets: flow.octets });
+        starts.push(Start { at: seconds(at), bytes: flow.bytes });
     }
 }
 
@@ -341,11 +341,11 @@ fn uniform(rng: &mut Rng) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
-/// A UDP datagram of `octets` (IP header included) from one port to another.
-fn datagram(octets: usize, from: &SimPort, to: &SimPort) -> Vec<u8> {
+/// A UDP datagram of `bytes` (IP header included) from one port to another.
+fn datagram(bytes: usize, from: &SimPort, to: &SimPort) -> Vec<u8> {
     use pio::PacketIo;
-    let octets = octets.max(ipv4::HEADER_LEN + UDP);
-    let mut frame = vec![0; ethernet::HEADER_LEN + octets];
+    let bytes = bytes.max(ipv4::HEADER_LEN + UDP);
+    let mut frame = vec![0; ethernet::HEADER_LEN + bytes];
     let link = ethernet::Header { dst: to.caps().mac, src: from.caps().mac, ethertype: ethernet::IPV4 };
     let ip = ipv4::Header {
         src: Addr::v4([10, 0, 3, 1]),
@@ -355,7 +355,7 @@ fn datagram(octets: usize, from: &SimPort, to: &SimPort) -> Vec<u8> {
         ttl: 64,
         id: 0,
         dont_fragment: true,
-        payload_len: (octets - ipv4::HEADER_LEN) as u16,
+        payload_len: (bytes - ipv4::HEADER_LEN) as u16,
     };
     let at = link.emit(&mut frame);
     let at = at + ip.emit(&mut frame[at..]);

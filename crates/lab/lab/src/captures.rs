@@ -76,7 +76,7 @@ impl Captures {
     /// A file cannot be made.
     pub(crate) fn begin(world: &mut World, task: &Task) -> Result<Captures, SpecError> {
         let mut all = Vec::new();
-        let (Some(wish), Some(folder)) = (&task.spec.capture, &task.folders.captures) else {
+        let (Some(request), Some(folder)) = (&task.spec.capture, &task.folders.captures) else {
             return Ok(Captures(all));
         };
         std::fs::create_dir_all(folder).map_err(|error| told(folder, &error))?;
@@ -84,7 +84,7 @@ impl Captures {
         for ((host, name), switch) in named_hosts(world, task).into_iter().zip(sides.concat()) {
             let path = folder.join(format!("{name}.pcapng"));
             let file = File::create(&path).map_err(|error| told(&path, &error))?;
-            let (clock, keep) = (world.net.clock(), wish.keep as usize);
+            let (clock, keep) = (world.net.clock(), request.keep as usize);
             let room = WAITING * (keep.clamp(192, 1536) + HEADER);
             let mut capture = trace::capture(&switch, move || clock.now(), keep, room);
             let probe = Box::new(capture.annotate(LinkType::Ethernet));
@@ -92,7 +92,7 @@ impl Captures {
             let probe = core.attach(probe);
             let mut block = Vec::new();
             trace::write_start(&mut block, std::iter::once((LinkType::Ethernet, name.as_str())));
-            let (file, room) = (BufWriter::new(file), wish.limit_mb << 20);
+            let (file, room) = (BufWriter::new(file), request.limit_mb << 20);
             all.push(Kept { host, path, file, capture, switch, probe, block, room, beyond: 0 });
         }
         Ok(Captures(all))
@@ -189,7 +189,7 @@ mod tests {
 
     /// The blocks of a file: kind and body.
     fn blocks(mut file: &[u8]) -> Vec<(u32, &[u8])> {
-        let word = |octets: &[u8], at: usize| u32::from_le_bytes(*octets[at..].first_chunk().unwrap());
+        let word = |bytes: &[u8], at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().unwrap());
         let mut all = Vec::new();
         while !file.is_empty() {
             let (block, rest) = file.split_at(word(file, 4) as usize);

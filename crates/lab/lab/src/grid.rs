@@ -198,8 +198,8 @@ fn plot_along(measure: &str, place: &str) -> Value {
 }
 
 /// Sixteen bytes of SHA-256, as people write them.
-pub(crate) fn hex(octets: &[u8]) -> String {
-    Sha256::digest(octets).iter().take(16).map(|octet| format!("{octet:02x}")).collect()
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

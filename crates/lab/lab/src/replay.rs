@@ -30,15 +30,15 @@ pub struct Film<W> {
 }
 
 impl<W: Write> Film<W> {
-    /// A film that is written to `into`, at most about `octets` of it.
-    pub fn new(into: W, octets: u64) -> Film<W> {
+    /// A film that is written to `into`, at most about `bytes` of it.
+    pub fn new(into: W, bytes: u64) -> Film<W> {
         let mut film = Film {
             into,
             interfaces: HashMap::new(),
             block: Vec::new(),
             packets: 0,
             missed: 0,
-            room: octets,
+            room: bytes,
             error: None,
         };
         ng::write_section(&mut film.block, concat!("millstream ", env!("CARGO_PKG_VERSION")));

@@ -132,7 +132,7 @@ fn attach_ledger(world: &mut World, task: &Task) -> Arc<Mutex<Ledger>> {
     let rate = pipe.config().rate;
     pipe.log(move |row| {
         let on_line =
-            |octets: u32| rate.map_or(0.0, |rate| rate.time_for(octets.into()).as_nanos() as f64 / 1e6);
+            |bytes: u32| rate.map_or(0.0, |rate| rate.time_for(bytes.into()).as_nanos() as f64 / 1e6);
         lock(&sink).note(row, from, on_line);
     });
     ledger
@@ -185,12 +185,8 @@ impl<'a> Recorder<'a> {
         let t = now.as_nanos() as f64 / 1e9;
         let counted = t > self.task.spec.discard;
         if t >= self.task.spec.discard && self.before.is_none() {
-            self.before = Some(Before {
-                at: t,
-                received: received(world),
-                out: octets_out(world),
-                waits: waits(world),
-            });
+            self.before =
+                Some(Before { at: t, received: received(world), out: bytes_out(world), waits: waits(world) });
         }
         let lost = world.net.pipe(world.bottleneck()).counters().listed > 0;
         for (first, seen) in self.firsts.iter_mut().zip([lost, retransmits(world) > 0.0]) {
@@ -199,11 +195,11 @@ impl<'a> Recorder<'a> {
         if let Some(since) = all_begun(world, &self.task.spec) {
             self.convergence.push(t, since, || endless(world, &self.task.spec));
         }
-        let (packets, octets) = world.net.pipe_mut(world.bottleneck()).queue(now);
-        self.push("queue_octets", t, octets as f64);
+        let (packets, bytes) = world.net.pipe_mut(world.bottleneck()).queue(now);
+        self.push("queue_bytes", t, bytes as f64);
         self.push("queue_packets", t, packets as f64);
         if counted {
-            self.queue.push(octets as f64);
+            self.queue.push(bytes as f64);
         }
         let mut drawn = 0;
         for host in &world.senders {
@@ -268,7 +264,7 @@ impl<'a> Recorder<'a> {
         if let [first, second, ..] = rates.as_slice() {
             put(name::SHARE, mean(first) / mean(second));
         }
-        put(name::LINE, (octets_out(world) - was_out) as f64 * 8e-6 / measured);
+        put(name::LINE, (bytes_out(world) - was_out) as f64 * 8e-6 / measured);
         let used = utilisations(world, &before, measured);
         put(name::UTILISATION, used[world.bottleneck]);
         if used.len() > 1 {
@@ -439,9 +435,9 @@ fn utilisations(world: &World, before: &[Vec<u64>], measured: f64) -> Vec<f64> {
 }
 
 /// Bytes of IP packets that have left the bottleneck.
-fn octets_out(world: &World) -> u64 {
+fn bytes_out(world: &World) -> u64 {
     let counters = world.net.pipe(world.bottleneck()).counters();
-    counters.delivered_octets - counters.delivered * wire::ethernet::HEADER_LEN as u64
+    counters.delivered_bytes - counters.delivered * wire::ethernet::HEADER_LEN as u64
 }
 
 /// When the last endless flow began, seconds; `None` before.
@@ -449,8 +445,8 @@ fn all_begun(world: &World, spec: &Spec) -> Option<f64> {
     let mut last = None;
     for (role, app) in world.roles.iter().zip(senders(world)) {
         let flow = &spec.flows[role.group];
-        if flow.octets.is_none() {
-            let begun = app.flows.iter().filter(|begun| begun.octets.is_none());
+        if flow.bytes.is_none() {
+            let begun = app.flows.iter().filter(|begun| begun.bytes.is_none());
             if begun.clone().count() < flow.count as usize {
                 return None;
             }
@@ -463,7 +459,7 @@ fn all_begun(world: &World, spec: &Spec) -> Option<f64> {
 /// Bytes received by each endless flow.
 fn endless(world: &World, spec: &Spec) -> Vec<u64> {
     let hosts = world.roles.iter().zip(receivers(world));
-    let hosts = hosts.filter(|(role, _)| spec.flows[role.group].octets.is_none());
+    let hosts = hosts.filter(|(role, _)| spec.flows[role.group].bytes.is_none());
     hosts.flat_map(|(_, app)| app.received.iter().copied()).collect()
 }
 

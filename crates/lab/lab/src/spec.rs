@@ -1,6 +1,7 @@
 //! An experiment as its file says it.
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::captures::Capture;
@@ -255,7 +256,7 @@ pub struct Flow {
     #[serde(default)]
     pub spread: f64,
     /// Bytes a flow sends; endless if absent.
-    pub octets: Option<u64>,
+    pub bytes: Option<u64>,
     /// Bytes of each write; as many as find room if absent.
     pub piece: Option<u32>,
     /// Time from one write to the next, milliseconds.
@@ -264,7 +265,7 @@ pub struct Flow {
     /// The receiver half-closes first, and the sender waits for that.
     #[serde(default)]
     pub half_closed: bool,
-    /// With `octets`: flows arrive like this many a second (Poisson) from `start` on, instead of `count`.
+    /// With `bytes`: flows arrive like this many a second (Poisson) from `start` on, instead of `count`.
     pub per_second: Option<f64>,
 }
 
@@ -284,7 +285,7 @@ pub struct Cbr {
     #[serde(default = "all")]
     pub over: String,
     /// Bytes of each IP packet.
-    pub octets: u16,
+    pub bytes: u16,
     /// Time between two, milliseconds.
     pub every_ms: f64,
     /// Each is sent up to this much earlier or later, milliseconds.
@@ -410,6 +411,22 @@ pub struct Experiment {
     spec: Spec,
 }
 
+/// Returns `text` with the setting `bytes` where the file has its name of the version before, and says so.
+fn with_new_names<'a>(name: &str, text: &'a str) -> Cow<'a, str> {
+    let is_old = |line: &&str| line.trim_start().starts_with("octets =") || line.contains(".octets\"");
+    if !text.lines().any(|line| is_old(&line)) {
+        return Cow::Borrowed(text);
+    }
+    eprintln!(
+        "{name}: the setting `octets` is called `bytes` now; the old name is taken until the next version"
+    );
+    let new = |line: &str| match is_old(&line) {
+        true => line.replacen("octets =", "bytes =", 1).replace(".octets\"", ".bytes\"") + "\n",
+        false => format!("{line}\n"),
+    };
+    Cow::Owned(text.lines().map(new).collect())
+}
+
 impl Experiment {
     /// Reads `text`, the file called `name`.
     ///
@@ -417,6 +434,7 @@ impl Experiment {
     /// The fault, with the line where there is one.
     pub fn parse(name: &str, text: &str) -> Result<Experiment, SpecError> {
         let wrong = |error: &dyn std::fmt::Display| SpecError(format!("{name}: {error}"));
+        let text = &*with_new_names(name, text);
         let table: toml::Table = toml::from_str(text).map_err(|error| wrong(&error))?;
         let spec: Spec = toml::from_str(text).map_err(|error| wrong(&error))?;
         let experiment = Experiment { name: name.into(), text: text.into(), table, spec };

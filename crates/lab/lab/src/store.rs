@@ -26,12 +26,12 @@ pub struct Limits {
     /// Runs whose courses are kept.
     pub courses: Courses,
     /// Bytes of the file; runs that end beyond it are kept with their measures only.
-    pub octets: u64,
+    pub bytes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { courses: Courses::First, octets: 1 << 30 }
+        Limits { courses: Courses::First, bytes: 1 << 30 }
     }
 }
 
@@ -228,7 +228,7 @@ impl Store {
     pub fn courses(&self, point: &Point, seed: u64) -> io::Result<BTreeMap<String, Series>> {
         match self.held.get(&(point.clone(), seed)) {
             Some(held) if held.courses => {
-                let line: CoursesOfLine = serde_json::from_slice(&octets(&self.file, held.place)?)?;
+                let line: CoursesOfLine = serde_json::from_slice(&bytes(&self.file, held.place)?)?;
                 Ok(line.run.outcome.series)
             }
             _ => Ok(BTreeMap::new()),
@@ -252,7 +252,7 @@ impl Store {
 
     /// Those of `tasks` that it does not hold yet; what failed is tried again.
     pub fn missing(&self, tasks: Vec<Task>) -> Vec<Task> {
-        let full = self.len >= self.limits.octets;
+        let full = self.len >= self.limits.bytes;
         let whole =
             |((_, seed), held): &(&Key, &Held)| full || !self.limits.wants_courses(*seed) || held.courses;
         let held: HashSet<(&Point, u64)> =
@@ -295,7 +295,7 @@ impl Store {
         lines.sort_by(|a, b| a.0.cmp(b.0));
         let mut moved = HashMap::new();
         for (_, place) in lines {
-            moved.insert(place.at, append(&mut file, &mut len, &octets(&self.file, place)?)?);
+            moved.insert(place.at, append(&mut file, &mut len, &bytes(&self.file, place)?)?);
         }
         std::fs::rename(&beside, &self.path)?;
         // Until then the old file was ours.
@@ -319,7 +319,7 @@ impl Store {
     fn curtail(&mut self, mut outcome: Outcome) -> Run {
         let digest = outcome.digest();
         let wanted = self.limits.wants_courses(outcome.seed);
-        let full = self.len >= self.limits.octets;
+        let full = self.len >= self.limits.bytes;
         if !wanted || full {
             outcome.series.clear();
         }
@@ -385,10 +385,10 @@ fn append(file: &mut File, len: &mut u64, line: &[u8]) -> io::Result<Place> {
 }
 
 /// Reads the bytes at `place`.
-fn octets(file: &File, place: Place) -> io::Result<Vec<u8>> {
-    let mut octets = vec![0; place.len];
-    file.read_exact_at(&mut octets, place.at)?;
-    Ok(octets)
+fn bytes(file: &File, place: Place) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; place.len];
+    file.read_exact_at(&mut bytes, place.at)?;
+    Ok(bytes)
 }
 
 fn place(folder: &Path, experiment: &Experiment) -> PathBuf {
@@ -528,7 +528,7 @@ mod tests {
         assert_eq!(with(&store).len(), 6);
 
         let small = Folder::new("small");
-        let mut store = small.open(SMALL, Limits { octets: 4000, ..all });
+        let mut store = small.open(SMALL, Limits { bytes: 4000, ..all });
         complete(&mut store, SMALL);
         assert!(with(&store).len() < 6 && store.curtailed() > 0 && store.outcomes().len() == 6);
         assert!(store.missing(tasks(SMALL)).is_empty(), "no run again and again");

@@ -47,7 +47,7 @@ fn the_paths_beside_linux_cost_no_timeout_and_no_needless_segment() {
     for experiment in family {
         let tasks = experiment.tasks(Some(1)).unwrap();
         let short =
-            tasks.iter().filter(|task| task.spec.flows[0].octets.is_some_and(|octets| octets < 50_000_000));
+            tasks.iter().filter(|task| task.spec.flows[0].bytes.is_some_and(|bytes| bytes < 50_000_000));
         let outcomes: Vec<Outcome> = short.map(|task| lab::run(task).unwrap()).collect();
         for outcome in &outcomes {
             let of = |name: &str| outcome.measures.get(name).copied().unwrap_or(f64::NAN);
@@ -76,10 +76,10 @@ cc = "vegas"
 count = 2
 [[flow]]
 cc = "cubic"
-octets = 20000
+bytes = 20000
 per_second = 3
 [cbr]
-octets = 200
+bytes = 200
 every_ms = 20
 jitter_ms = 1
 "#;
@@ -144,6 +144,14 @@ fn flows_over_several_hops() {
     }
     let verdicts = experiment.judge(&outcomes);
     assert!(verdicts.len() == 2 && verdicts.iter().all(|verdict| verdict.holds), "{verdicts:#?}");
+}
+
+#[test]
+fn the_last_version_s_name_of_a_setting_is_taken() {
+    let vary = "[vary]\n\"flow.1.bytes\" = [1000, 2000]\n";
+    let new = Experiment::parse("small", &format!("{SMALL}{vary}")).unwrap();
+    let old = Experiment::parse("small", &format!("{SMALL}{vary}").replace("bytes", "octets")).unwrap();
+    assert_eq!(old.text(), new.text());
 }
 
 /// Returns the error of the small file when `from` is replaced by `to`.

@@ -32,7 +32,7 @@ pub(super) fn untold(error: TreeError) -> Refused {
     refuse(error.errno().raw(), &error.to_string())
 }
 
-doors! {
+api! {
     /// Counters, table sizes and memory of the core as JSON, what `millstream stat --json` shows. Like snprintf(3): at
     /// most `room` bytes with the NUL; returns the length of the whole text.
     fn ms_stats(ctx, into: *mut c_char, room: size_t) -> c_int {

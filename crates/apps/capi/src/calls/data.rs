@@ -152,36 +152,36 @@ pub(super) unsafe fn send_vectors(
 ) -> Outcome<ssize_t> {
     if let [one] = from {
         // SAFETY: C's contract.
-        let octets = unsafe { memory::octets(one.iov_base, one.iov_len) };
-        return send_octets(ctx, fd, octets, flags, to);
+        let bytes = unsafe { memory::bytes(one.iov_base, one.iov_len) };
+        return send_bytes(ctx, fd, bytes, flags, to);
     }
     with_scratch(|scratch| {
         // SAFETY: C's contract.
         let gathered = unsafe { memory::gather(from, scratch) };
-        send_octets(ctx, fd, gathered.map(|()| &scratch[..]), flags, to)
+        send_bytes(ctx, fd, gathered.map(|()| &scratch[..]), flags, to)
     })
 }
 
 /// Sends; `to` is where MSG_FASTOPEN connects to. A socket that could not send anyway says so before the memory is
 /// blamed, as on Linux.
-fn send_octets(
+fn send_bytes(
     ctx: &Context,
     fd: Fd,
-    octets: Outcome<&[u8]>,
+    bytes: Outcome<&[u8]>,
     flags: SendFlags,
     to: Option<Option<Endpoint>>,
 ) -> Outcome<ssize_t> {
     let sockets = ctx.sockets()?;
-    let octets = match octets {
-        Ok(octets) => octets,
+    let bytes = match bytes {
+        Ok(bytes) => bytes,
         Err(fault) => {
             sockets.send(fd, &[], SendFlags { dont_wait: true, ..flags })?;
             return Err(fault);
         }
     };
     let sent = match to {
-        Some(remote) => sockets.send_fast(fd, octets, remote, flags)?,
-        None => sockets.send(fd, octets, flags)?,
+        Some(remote) => sockets.send_fast(fd, bytes, remote, flags)?,
+        None => sockets.send(fd, bytes, flags)?,
     };
     Ok(sent as ssize_t)
 }
@@ -205,7 +205,7 @@ pub(super) unsafe fn fast_open(
     }
 }
 
-doors! {
+api! {
     /// read(2), from a socket or a pipe.
     fn ms_read(ctx, fd: c_int, to: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: C's contract.
@@ -215,8 +215,8 @@ doors! {
     /// write(2), to a socket or a pipe. A blocking socket takes everything. There is no SIGPIPE: EPIPE is all.
     fn ms_write(ctx, fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
         // SAFETY: C's contract.
-        let octets = unsafe { memory::octets(from, len) };
-        send_octets(ctx, fd, octets, SendFlags::default(), None)
+        let bytes = unsafe { memory::bytes(from, len) };
+        send_bytes(ctx, fd, bytes, SendFlags::default(), None)
     }
 
     /// readv(2).
@@ -255,8 +255,8 @@ doors! {
         let how = ctx.unless_no_socket(fd, send_flags(flags))?;
         let to = (flags & libc::MSG_FASTOPEN != 0).then_some(None);
         // SAFETY: C's contract.
-        let octets = unsafe { memory::octets(from, len) };
-        ctx.unless_no_socket(fd, send_octets(ctx, fd, octets, how, to))
+        let bytes = unsafe { memory::bytes(from, len) };
+        ctx.unless_no_socket(fd, send_bytes(ctx, fd, bytes, how, to))
     }
 
     /// recvfrom(2): a TCP socket names no peer, so `*addr_len` becomes 0.
@@ -278,7 +278,7 @@ doors! {
         ctx.socket_only(fd)?;
         let how = ctx.unless_no_socket(fd, send_flags(flags))?;
         // SAFETY: C's contract.
-        let (octets, to) = unsafe { (memory::octets(from, len), fast_open(ctx, fd, flags, addr, addr_len)?) };
-        ctx.unless_no_socket(fd, send_octets(ctx, fd, octets, how, to))
+        let (bytes, to) = unsafe { (memory::bytes(from, len), fast_open(ctx, fd, flags, addr, addr_len)?) };
+        ctx.unless_no_socket(fd, send_bytes(ctx, fd, bytes, how, to))
     }
 }

@@ -7,11 +7,11 @@ use libc::{c_int, c_ulong};
 /// SIOCOUTQNSD of include/uapi/linux/sockios.h; SIOCINQ and SIOCOUTQ are FIONREAD and TIOCOUTQ.
 const SIOCOUTQNSD: c_ulong = 0x894b;
 
-fn to_int(octets: usize) -> c_int {
-    c_int::try_from(octets).unwrap_or(c_int::MAX)
+fn to_int(bytes: usize) -> c_int {
+    c_int::try_from(bytes).unwrap_or(c_int::MAX)
 }
 
-doors! {
+api! {
     /// close(2). What was written still leaves, unless SO_LINGER says otherwise: keep the context open until it has,
     /// or close it with ms_close_ctx, which waits.
     fn ms_close(ctx, fd: c_int) -> c_int {

@@ -76,14 +76,14 @@ unsafe fn parts<'a>(header: &msghdr) -> Outcome<&'a [iovec]> {
 
 /// Looks at the control messages of one to send. Those of other levels, descriptors and credentials mean nothing to TCP
 /// on Linux either; EOPNOTSUPP for what Linux would do and we do not, EINVAL for what is none.
-fn check_control(octets: &[u8]) -> Outcome<()> {
+fn check_control(bytes: &[u8]) -> Outcome<()> {
     let word = |at: usize| {
-        octets.get(at..at + 4).map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
+        bytes.get(at..at + 4).map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
     };
     let mut at = 0;
-    while at + CONTROL_HEADER <= octets.len() {
-        let len = octets[at..].first_chunk().map_or(0, |len| usize::from_ne_bytes(*len));
-        if len < CONTROL_HEADER || len > octets.len() - at {
+    while at + CONTROL_HEADER <= bytes.len() {
+        let len = bytes[at..].first_chunk().map_or(0, |len| usize::from_ne_bytes(*len));
+        if len < CONTROL_HEADER || len > bytes.len() - at {
             return Err(Refused(libc::EINVAL));
         }
         if word(at + 8) == Some(libc::SOL_SOCKET)
@@ -142,7 +142,7 @@ unsafe fn send_message(ctx: &Context, fd: Fd, message: *const msghdr, flags: c_i
     let from = unsafe { parts(&header) }?;
     if !header.msg_control.is_null() {
         // SAFETY: C's contract.
-        check_control(unsafe { memory::octets(header.msg_control, header.msg_controllen) }?)?;
+        check_control(unsafe { memory::bytes(header.msg_control, header.msg_controllen) }?)?;
     }
     // SAFETY: C's contract.
     unsafe {
@@ -193,7 +193,7 @@ fn duration(time: &timespec) -> Outcome<Duration> {
     }
 }
 
-doors! {
+api! {
     /// recvmsg(2): TCP_CM_INQ and times of arrival where they were asked for; with MSG_ERRQUEUE, completions of
     /// MSG_ZEROCOPY and times of sending. Times are on the clock of ms_clock().
     fn ms_recvmsg(ctx, fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {

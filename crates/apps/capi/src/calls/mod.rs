@@ -1,7 +1,7 @@
 //! The functions of `millstream.h`, in its order.
 
 #[macro_use]
-mod doors;
+mod api;
 pub mod about;
 pub mod data;
 pub mod descriptors;

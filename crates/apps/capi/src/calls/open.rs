@@ -23,7 +23,7 @@ unsafe fn opened(list: *const *const c_char, wanted: Option<usize>) -> Outcome<V
     context::open(&settings)
 }
 
-free_doors! {
+free_api! {
     /// Opens a stack of one core.
     ///
     /// `settings` holds names and values in turn and a NULL at the end:
@@ -54,13 +54,13 @@ free_doors! {
         Ok(cores)
     }
 
-    /// Closes all descriptors of a context, waits `patience_ms` at most until the peers have what was sent, and frees
+    /// Closes all descriptors of a context, waits `timeout_ms` at most until the peers have what was sent, and frees
     /// it: nothing may use it afterwards, or be inside a call at the time. -1 with EAGAIN if there was something left.
-    fn ms_close_ctx(ctx: *mut Context, patience_ms: c_int) -> c_int {
+    fn ms_close_ctx(ctx: *mut Context, timeout_ms: c_int) -> c_int {
         // SAFETY: NULL, or what ms_open gave.
         let context = unsafe { ctx.as_ref() }.ok_or(crate::boundary::Refused(libc::EFAULT))?;
         context.sockets()?;
-        let ended = context.end(Duration::from_millis(patience_ms.max(0) as u64));
+        let ended = context.end(Duration::from_millis(timeout_ms.max(0) as u64));
         // SAFETY: it came from Box::into_raw, and the program gives it up.
         drop(unsafe { Box::from_raw(ctx) });
         ended.map(|()| 0)

@@ -25,7 +25,7 @@ fn acceptable(level: c_int, name: c_int, len: usize) -> Outcome<()> {
     }
 }
 
-doors! {
+api! {
     /// setsockopt(2), with Linux's numbers and structures; docs/C.md lists them. ENOPROTOOPT for what this stack does
     /// not know: nothing succeeds without an effect.
     fn ms_setsockopt(ctx, fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
@@ -34,9 +34,9 @@ doors! {
         }
         ctx.unless_no_socket(fd, acceptable(level, name, len as usize))?;
         // SAFETY: C's contract.
-        let octets = unsafe { memory::octets(value, (len as usize).min(VALUE_MAX)) };
-        let octets = ctx.unless_no_socket(fd, octets)?;
-        ctx.sockets()?.setsockopt(fd, level, name, octets)?;
+        let bytes = unsafe { memory::bytes(value, (len as usize).min(VALUE_MAX)) };
+        let bytes = ctx.unless_no_socket(fd, bytes)?;
+        ctx.sockets()?.setsockopt(fd, level, name, bytes)?;
         Ok(0)
     }
 

@@ -7,7 +7,7 @@ use libc::{c_char, c_int};
 use policy::abi::Table;
 use policy::{Library, LoadError};
 
-doors! {
+api! {
     /// Offers a policy of the program's own, as millstream_cc.h describes it, on all cores that were opened together:
     /// sockets choose it with TCP_CONGESTION, and "net.inet.tcp.cc.NAME" in the tree of names tunes it, withdraws it
     /// ("quiesced") and counts who uses it. No shared library, and no millstream_cc_policy(), is needed.

@@ -39,7 +39,7 @@ fn operation(op: c_int, event: Option<epoll_event>) -> Outcome<EpollOp> {
     }
 }
 
-doors! {
+api! {
     /// epoll_create(2): as many sets as you like; `size` must be positive and means nothing.
     fn ms_epoll_create(ctx, size: c_int) -> c_int {
         if size <= 0 {

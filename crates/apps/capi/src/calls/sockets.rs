@@ -25,14 +25,14 @@ const PROTOCOLS: c_int = 263;
 unsafe fn raw<'a>(addr: *const sockaddr, len: socklen_t) -> Outcome<&'a [u8]> {
     let len = usize::try_from(len).ok().filter(|len| *len <= STORAGE).ok_or(Refused(libc::EINVAL))?;
     // SAFETY: C's contract.
-    unsafe { memory::octets(addr.cast(), len) }
+    unsafe { memory::bytes(addr.cast(), len) }
 }
 
 /// The address, as a socket of this family may be given it.
-fn named(v6: bool, octets: &[u8]) -> Outcome<Named> {
-    let len = octets.len();
+fn named(v6: bool, bytes: &[u8]) -> Outcome<Named> {
+    let len = bytes.len();
     let family =
-        octets.first_chunk().map(|family| u16::from_ne_bytes(*family)).ok_or(Refused(libc::EINVAL))?;
+        bytes.first_chunk().map(|family| u16::from_ne_bytes(*family)).ok_or(Refused(libc::EINVAL))?;
     if c_int::from(family) == libc::AF_UNSPEC {
         return Ok(Named::Nobody);
     }
@@ -43,7 +43,7 @@ fn named(v6: bool, octets: &[u8]) -> Outcome<Named> {
         return Err(Refused(libc::EAFNOSUPPORT));
     }
     let mut whole = [0; STORAGE];
-    whole[..len].copy_from_slice(octets);
+    whole[..len].copy_from_slice(bytes);
     Ok(address::read(&whole[..len.max(LEN_V6)])?)
 }
 
@@ -60,8 +60,8 @@ pub(super) unsafe fn remote(
     ctx.sockets()?.nonblocking(fd)?;
     // Memory first, and only then whether it is a socket, as on Linux.
     // SAFETY: C's contract.
-    let octets = unsafe { raw(addr, len) }?;
-    match named(ctx.is_v6(fd)?, octets)? {
+    let bytes = unsafe { raw(addr, len) }?;
+    match named(ctx.is_v6(fd)?, bytes)? {
         Named::At(remote) => Ok(remote),
         Named::Nobody => {
             Err(refuse(libc::EAFNOSUPPORT, "a socket is not taken off its connection by AF_UNSPEC: close it"))
@@ -95,9 +95,9 @@ unsafe fn accept(
         sockets.set_nonblocking(new, true)?;
     }
     if !addr.is_null() {
-        let octets = address::write(peer, ctx.is_v6(new)?);
+        let bytes = address::write(peer, ctx.is_v6(new)?);
         // SAFETY: C's contract.
-        unsafe { memory::put_sized(&octets, addr.cast::<c_void>(), len) }?;
+        unsafe { memory::put_sized(&bytes, addr.cast::<c_void>(), len) }?;
     }
     Ok(new)
 }
@@ -113,13 +113,13 @@ unsafe fn tell(
     addr: *mut sockaddr,
     len: *mut socklen_t,
 ) -> Outcome<c_int> {
-    let octets = address::write(end, ctx.is_v6(fd)?);
+    let bytes = address::write(end, ctx.is_v6(fd)?);
     // SAFETY: C's contract.
-    unsafe { memory::put_sized(&octets, addr.cast::<c_void>(), len) }?;
+    unsafe { memory::put_sized(&bytes, addr.cast::<c_void>(), len) }?;
     Ok(0)
 }
 
-doors! {
+api! {
     /// socket(2) for TCP: AF_INET or AF_INET6; SOCK_STREAM, with SOCK_NONBLOCK and SOCK_CLOEXEC if you like; protocol
     /// 0, IPPROTO_TCP, or IPPROTO_MPTCP, which is taken as TCP: so it is with any peer without Multipath TCP. The
     /// descriptor is this context's, not the kernel's, and starts at 0.

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 /// Memory to lend. Opaque in C: `struct ms_buffer`.
 pub struct Buffer {
-    octets: Arc<[u8]>,
+    bytes: Arc<[u8]>,
 }
 
 /// Callback to which `ms_borrow` shows bytes; a nonzero result ends the call. In C: `ms_look *`.
-pub type Look = unsafe extern "C" fn(arg: *mut c_void, octets: *const c_void, len: size_t) -> c_int;
+pub type Look = unsafe extern "C" fn(arg: *mut c_void, bytes: *const c_void, len: size_t) -> c_int;
 
 /// Most bytes of a buffer.
 const BUFFER_MAX: usize = 1 << 30;
 
-doors! {
+api! {
     /// Shows `look` at most `max` received bytes where they lie, piece by piece, until there are no more or it returns
     /// nonzero; how many were shown. They stay until ms_consume() drops them, their place only until `look` returns.
     /// Never waits: -1 with EAGAIN if there is nothing, 0 at the end. `look` must not call this library (EDEADLK).
@@ -43,35 +43,35 @@ doors! {
         let flags = ctx.unless_no_socket(fd, send_flags(flags))?;
         // SAFETY: NULL, or what ms_buffer_new gave.
         let buffer = ctx.unless_no_socket(fd, unsafe { buffer.as_ref() }.ok_or(Refused(libc::EFAULT)))?;
-        let end = offset.checked_add(len).filter(|end| *end <= buffer.octets.len());
+        let end = offset.checked_add(len).filter(|end| *end <= buffer.bytes.len());
         let end = end.ok_or_else(|| refuse(libc::EINVAL, "the bytes to lend do not lie in the buffer"))?;
-        Ok(ctx.sockets()?.lend(fd, &buffer.octets, offset..end, flags)? as ssize_t)
+        Ok(ctx.sockets()?.lend(fd, &buffer.bytes, offset..end, flags)? as ssize_t)
     }
 }
 
-free_doors! {
+free_api! {
     /// A buffer of `len` bytes, all zero, for ms_lend(). Any number of connections and contexts may be lent it.
     fn ms_buffer_new(len: size_t) -> *mut Buffer {
         if len > BUFFER_MAX {
             return Err(refuse(libc::ENOMEM, "a buffer has at most 2^30 bytes"));
         }
-        Ok(Box::into_raw(Box::new(Buffer { octets: vec![0; len].into() })))
+        Ok(Box::into_raw(Box::new(Buffer { bytes: vec![0; len].into() })))
     }
 
     /// The bytes of a buffer, to be written to; ask again after each ms_lend(). NULL with EBUSY while a connection
     /// refers to them.
-    fn ms_buffer_octets(buffer: *mut Buffer) -> *mut c_void {
+    fn ms_buffer_bytes(buffer: *mut Buffer) -> *mut c_void {
         // SAFETY: NULL, or what ms_buffer_new gave, and one thread at a time prepares a buffer.
         let buffer = unsafe { buffer.as_mut() }.ok_or(Refused(libc::EFAULT))?;
-        let octets = Arc::get_mut(&mut buffer.octets).ok_or(Refused(libc::EBUSY))?;
-        Ok(octets.as_mut_ptr().cast())
+        let bytes = Arc::get_mut(&mut buffer.bytes).ok_or(Refused(libc::EBUSY))?;
+        Ok(bytes.as_mut_ptr().cast())
     }
 
     /// 1 while a connection refers to the buffer, else 0.
     fn ms_buffer_busy(buffer: *const Buffer) -> c_int {
         // SAFETY: NULL, or what ms_buffer_new gave.
         let buffer = unsafe { buffer.as_ref() }.ok_or(Refused(libc::EFAULT))?;
-        Ok(c_int::from(Arc::strong_count(&buffer.octets) > 1))
+        Ok(c_int::from(Arc::strong_count(&buffer.bytes) > 1))
     }
 
     /// Gives a buffer up; connections that refer to it still finish.
@@ -96,13 +96,13 @@ mod tests {
         // SAFETY: a buffer of ours, from its beginning to its end.
         unsafe {
             let buffer = ms_buffer_new(8);
-            let octets = ms_buffer_octets(buffer);
-            memory::put([7_u8; 8], octets.cast()).unwrap();
-            let lent = (*buffer).octets.clone();
-            assert_eq!((ms_buffer_busy(buffer), ms_buffer_octets(buffer)), (1, null_mut()));
+            let bytes = ms_buffer_bytes(buffer);
+            memory::put([7_u8; 8], bytes.cast()).unwrap();
+            let lent = (*buffer).bytes.clone();
+            assert_eq!((ms_buffer_busy(buffer), ms_buffer_bytes(buffer)), (1, null_mut()));
             assert_eq!(*lent, [7; 8]);
             drop(lent);
-            assert_eq!((ms_buffer_busy(buffer), ms_buffer_octets(buffer)), (0, octets));
+            assert_eq!((ms_buffer_busy(buffer), ms_buffer_bytes(buffer)), (0, bytes));
             assert_eq!((ms_buffer_free(buffer), ms_buffer_free(null_mut())), (0, 0));
             assert!(ms_buffer_new(BUFFER_MAX + 1).is_null());
         }

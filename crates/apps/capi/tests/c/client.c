@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static unsigned char octet(size_t at)
+static unsigned char byte(size_t at)
 {
     return (unsigned char)(at * 2654435761u >> 13);
 }
@@ -24,8 +24,8 @@ int main(int argc, char **argv)
     struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2])) };
     inet_pton(AF_INET, argv[1], &to.sin_addr);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    struct timeval patience = { .tv_sec = 20 };
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    struct timeval timeout = { .tv_sec = 20 };
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     if (connect(fd, (struct sockaddr *)&to, sizeof to) < 0) {
         perror("connect");
         return 1;
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
         if (row.revents & POLLOUT) {
             size_t piece = len - sent < sizeof buffer ? len - sent : sizeof buffer;
             for (size_t i = 0; i < piece; i++)
-                buffer[i] = octet(sent + i);
+                buffer[i] = byte(sent + i);
             ssize_t n = send(fd, buffer, piece, MSG_DONTWAIT | MSG_NOSIGNAL);
             if (n < 0 && errno != EAGAIN) {
                 perror("send");
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
                 return 1;
             }
             for (ssize_t i = 0; i < n; i++)
-                if (buffer[i] != octet(got + (size_t)i)) {
+                if (buffer[i] != byte(got + (size_t)i)) {
                     fprintf(stderr, "byte %zu differs\n", got + (size_t)i);
                     return 1;
                 }

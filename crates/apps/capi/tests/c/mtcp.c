@@ -90,7 +90,7 @@ static void wake(mctx_t mctx)
 {
     int ends[2], first = mtcp_epoll_create(mctx, 10), second = mtcp_epoll_create1(mctx, 0);
     struct mtcp_epoll_event found;
-    char octet;
+    char byte;
     WANT(first >= 0 && second >= 0 && mtcp_pipe(mctx, ends) == 0);
     watch(mctx, first, MTCP_EPOLL_CTL_ADD, ends[0], MTCP_EPOLLIN);
     watch(mctx, second, MTCP_EPOLL_CTL_ADD, ends[1], MTCP_EPOLLOUT);
@@ -98,7 +98,7 @@ static void wake(mctx_t mctx)
     WANT(mtcp_epoll_wait(mctx, second, &found, 1, 0) == 1 && found.data.sockid == ends[1]);
     WANT(mtcp_write(mctx, ends[1], "x", 1) == 1);
     WANT(mtcp_epoll_wait(mctx, first, &found, 1, 1000) == 1 && !strcmp(EventToString(found.events), "IN"));
-    WANT(mtcp_read(mctx, ends[0], &octet, 1) == 1 && octet == 'x');
+    WANT(mtcp_read(mctx, ends[0], &byte, 1) == 1 && byte == 'x');
     WANT(mtcp_close(mctx, ends[0]) == 0 && mtcp_close(mctx, ends[1]) == 0);
     WANT(mtcp_close(mctx, first) == 0 && mtcp_close(mctx, second) == 0);
 }

@@ -193,7 +193,7 @@ static void connecting(void)
     X(close, CLIENT, fd);
 }
 
-static void octets(void)
+static void bytes(void)
 {
     int server, client, n = 0;
     char buffer[64], text[64];
@@ -476,7 +476,7 @@ static void kinds(void)
     for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
         const char *k = kind[i].name;
         int fd = kind[i].fd;
-        char buffer[8] = "octets";
+        char buffer[8] = "bytes";
         struct sockaddr_in space;
         socklen_t len = sizeof space;
         struct iovec part = { buffer, 4 };
@@ -754,7 +754,7 @@ int main(int argc, char **argv)
     begin(argc > 1 ? argv[1] : "");
     static const struct { const char *name; void (*run)(void); } parts[] = {
         { "sockets", sockets },   { "names", names }, { "listening", listening }, { "connecting", connecting },
-        { "octets", octets },     { "ends", ends },   { "timeouts", timeouts },   { "options", options },
+        { "bytes", bytes },     { "ends", ends },   { "timeouts", timeouts },   { "options", options },
         { "kinds", kinds },       { "sets", sets },   { "several", several }, { "six", six },
         { "signals", signals },   { "deferred", deferred },
     };

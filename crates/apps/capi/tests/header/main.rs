@@ -108,8 +108,8 @@ fn functions(text: &str) -> Vec<Function> {
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         match line {
-            "doors! {" => context = true,
-            "free_doors! {" => context = false,
+            "api! {" => context = true,
+            "free_api! {" => context = false,
             _ => {}
         }
         if let Some(words) = line.strip_prefix("    ///") {
@@ -233,9 +233,9 @@ fn types_and_prototypes() {
     assert_eq!(c_type("*mut *mut Context"), "struct ms_ctx **");
     assert_eq!(c_type("Option<Look>"), "ms_look *");
     let text =
-        "doors! {\n    /// Words.\n    fn ms_x(ctx, a: c_int,\n            b: *const c_void) -> ssize_t {\n";
+        "api! {\n    /// Words.\n    fn ms_x(ctx, a: c_int,\n            b: *const c_void) -> ssize_t {\n";
     let found = functions(text);
     assert_eq!(prototype(&found[0]), "ssize_t ms_x(struct ms_ctx *ctx, int a, const void *b);\n");
-    let text = "free_doors! {\n    /// Words.\n    fn ms_y() -> *const c_char {\n";
+    let text = "free_api! {\n    /// Words.\n    fn ms_y() -> *const c_char {\n";
     assert_eq!(prototype(&functions(text)[0]), "const char *ms_y(void);\n");
 }

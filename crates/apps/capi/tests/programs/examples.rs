@@ -35,17 +35,14 @@ fn echo_gives_back_what_it_gets() {
     let Some(bed) = bed() else { return };
     let client = compile_client();
     let _server = start(&bed, "echo");
-    for octets in ["1", "1448", "100000", "5000000"] {
-        let said = bed.in_ns(&bed.client, &client, &[SERVER_ADDR, "7", octets]);
-        assert_eq!(
-            said.unwrap_or_else(|e| panic!("{octets}: {e}")),
-            format!("{octets} bytes are the same\n")
-        );
+    for bytes in ["1", "1448", "100000", "5000000"] {
+        let said = bed.in_ns(&bed.client, &client, &[SERVER_ADDR, "7", bytes]);
+        assert_eq!(said.unwrap_or_else(|e| panic!("{bytes}: {e}")), format!("{bytes} bytes are the same\n"));
     }
 }
 
 #[test]
-fn a_policy_of_the_programs_own_carries_octets() {
+fn a_policy_of_the_programs_own_carries_bytes() {
     let Some(bed) = bed() else { return };
     let program = compile("examples/c/policy.c", "policy", &[]);
     let behind = compile("crates/apps/capi/tests/c/echo.c", "echo-kernel-policy", &[]);
@@ -53,7 +50,7 @@ fn a_policy_of_the_programs_own_carries_octets() {
     bed.tap_instead().expect("a tap device");
     let (to, address) = (format!("TO={}:9001", bench::bed::CLIENT_BASE), format!("address={SERVER_ADDR}/16"));
     let program = program.to_string_lossy();
-    let words = [&to, "OCTETS=3000000", "WINDOW=17", &program, "link=tap:mst0", &address];
+    let words = [&to, "BYTES=3000000", "WINDOW=17", &program, "link=tap:mst0", &address];
     let said = bed.in_ns(&bed.client, "env", &words).unwrap_or_else(|e| panic!("{e}"));
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines[..2], ["3000000 bytes came back by steady, window 17", "its acknowledgments were seen"]);
@@ -72,8 +69,8 @@ fn compile_client() -> String {
 #[test]
 fn http_serves_files() {
     let Some(bed) = bed() else { return };
-    let octets: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
-    std::fs::write(bed.dir.join("big"), &octets).expect("a file");
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+    std::fs::write(bed.dir.join("big"), &bytes).expect("a file");
     std::fs::write(bed.dir.join("index.html"), "hello").expect("a file");
     let program = compile("examples/c/http.c", "http", &[]);
     bed.tap_instead().expect("a tap device");
@@ -85,7 +82,7 @@ fn http_serves_files() {
     let got = bed.dir.join("got");
     for (name, status, wanted) in [
         ("", "200", b"hello".as_slice()),
-        ("big", "200", &octets),
+        ("big", "200", &bytes),
         ("index.html", "200", b"hello"),
         ("none", "404", b""),
     ] {
@@ -111,12 +108,9 @@ fn proxy_joins_both_sides() {
     let _proxy = bed
         .start(&bed.client, "env".as_ref(), &[&to, "PORT=8080", &proxy, "link=tap:mst0", &address])
         .expect("the example starts");
-    for octets in ["1", "100000", "3000000"] {
-        let said = bed.in_ns(&bed.client, &client, &[SERVER_ADDR, "8080", octets]);
-        assert_eq!(
-            said.unwrap_or_else(|e| panic!("{octets}: {e}")),
-            format!("{octets} bytes are the same\n")
-        );
+    for bytes in ["1", "100000", "3000000"] {
+        let said = bed.in_ns(&bed.client, &client, &[SERVER_ADDR, "8080", bytes]);
+        assert_eq!(said.unwrap_or_else(|e| panic!("{bytes}: {e}")), format!("{bytes} bytes are the same\n"));
     }
 }
 

@@ -17,12 +17,9 @@ fn a_program_for_mtcp_runs() {
     );
     std::fs::write(&file, text).expect("a file");
     let server = bed.start(&bed.client, &program, &[&file.to_string_lossy()]).expect("it starts");
-    for octets in ["1", "100000", "3000000"] {
-        let said = bed.in_ns(&bed.client, &client.to_string_lossy(), &[SERVER_ADDR, "7", octets]);
-        assert_eq!(
-            said.unwrap_or_else(|e| panic!("{octets}: {e}")),
-            format!("{octets} bytes are the same\n")
-        );
+    for bytes in ["1", "100000", "3000000"] {
+        let said = bed.in_ns(&bed.client, &client.to_string_lossy(), &[SERVER_ADDR, "7", bytes]);
+        assert_eq!(said.unwrap_or_else(|e| panic!("{bytes}: {e}")), format!("{bytes} bytes are the same\n"));
     }
     drop(server);
 }

@@ -20,7 +20,7 @@ use sock::{Clock, SystemClock};
 use std::process::ExitCode;
 
 /// The longest wait for one peer's answer: a SYN and two repetitions.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The longest wait for a card that was reset.
 const RESET: Duration = Duration::from_secs(6);
@@ -140,7 +140,7 @@ fn try_link(args: &Args, seen: &Inspection, report: &mut Report) -> u8 {
     } else if peers.is_empty() {
         Verdict::unasked("no gateway and no neighbour is known here; name a peer with --peer ADDRESS".into())
     } else {
-        link.ask(&peers, PATIENCE)
+        link.ask(&peers, TIMEOUT)
     };
     drop(link);
     let answered = verdict.answered();

@@ -91,8 +91,8 @@ impl Report {
 }
 
 /// A link-layer address.
-pub(super) fn mac(octets: [u8; 6]) -> String {
-    octets.map(|octet| format!("{octet:02x}")).join(":")
+pub(super) fn mac(bytes: [u8; 6]) -> String {
+    bytes.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 fn yes(it: bool) -> &'static str {

@@ -157,12 +157,12 @@ impl Link {
     }
 
     /// Asks the peers in turn, from every core, until one has answered each. The answer of the last core counts.
-    pub(super) fn ask(&self, peers: &[Peer], patience: Duration) -> Verdict {
+    pub(super) fn ask(&self, peers: &[Peer], timeout: Duration) -> Verdict {
         let mut last = Verdict::unasked("no peer was asked".into());
         for peer in peers {
             let mut cores = self.opened.stacks.iter().enumerate();
             let failed = cores.find_map(|(core, stack)| {
-                last = ask(stack, peer, patience);
+                last = ask(stack, peer, timeout);
                 (!last.answered()).then_some(core)
             });
             match failed {
@@ -185,7 +185,7 @@ struct Question {
 }
 
 /// Asks one peer from one stack.
-fn ask(stack: &Stack, peer: &Peer, patience: Duration) -> Verdict {
+fn ask(stack: &Stack, peer: &Peer, timeout: Duration) -> Verdict {
     let asked = Some(peer.addr);
     let none = |what: String| Verdict { peer: Some(peer.addr.to_string()), took: None, what, asked };
     let clock = SystemClock::new();
@@ -204,7 +204,7 @@ fn ask(stack: &Stack, peer: &Peer, patience: Duration) -> Verdict {
     }
     let mut failure = 0;
     let verdict = loop {
-        let left = patience.saturating_sub(clock.now() - begin);
+        let left = timeout.saturating_sub(clock.now() - begin);
         let interest = Ready::OUT;
         let mut fds: Vec<_> =
             questions.iter().map(|q| PollFd { fd: q.fd, interest, ready: Ready::default() }).collect();
@@ -237,7 +237,7 @@ fn ask(stack: &Stack, peer: &Peer, patience: Duration) -> Verdict {
             break none(explain(failure));
         }
         if left.is_zero() {
-            break none(format!("no answer within {} s", patience.as_secs()));
+            break none(format!("no answer within {} s", timeout.as_secs()));
         }
     };
     questions.into_iter().for_each(|question| close(stack, question.fd));

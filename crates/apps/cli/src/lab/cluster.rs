@@ -88,7 +88,7 @@ pub(super) fn gather(args: &GatherArgs) -> CliResult {
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let chosen =
             Chosen { experiment: Experiment::parse(&name, &text)?, source: path.display().to_string() };
-        let limits = Limits { octets: u64::MAX, ..Limits::default() };
+        let limits = Limits { bytes: u64::MAX, ..Limits::default() };
         let mut store = open(&args.plan, &chosen, limits)?;
         for task in tasks {
             match result(&args.plan, &task) {

@@ -24,7 +24,7 @@ impl Keep {
 
     /// Tells `task` of the experiment `name`, whose results go to `out`.
     pub(super) fn tell(&self, task: &mut Task, name: &str, out: &Path) {
-        let place = |wished: &Option<PathBuf>, kind: &str| match wished {
+        let place = |requested: &Option<PathBuf>, kind: &str| match requested {
             Some(folder) => folder.join(name),
             None => out.join(format!("{name}.{kind}")),
         };

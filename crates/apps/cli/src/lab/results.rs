@@ -47,8 +47,8 @@ pub(super) fn write(folder: &Path, results: &[Results]) -> Result<(), Box<dyn Er
 }
 
 /// Puts a file in its place as a whole: who reads it finds the old one or the new one.
-pub(super) fn replace(path: &Path, octets: &[u8]) -> Result<(), Box<dyn Error>> {
-    replace_by(path, |file| Ok(file.write_all(octets)?))
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Box<dyn Error>> {
+    replace_by(path, |file| Ok(file.write_all(bytes)?))
 }
 
 fn replace_by(

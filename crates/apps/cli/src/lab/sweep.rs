@@ -70,7 +70,7 @@ pub(super) struct Engine {
 impl Engine {
     pub(super) fn limits(&self) -> Limits {
         let courses = if self.all_courses { Courses::All } else { Courses::First };
-        Limits { courses, octets: self.disk.saturating_mul(1 << 20) }
+        Limits { courses, bytes: self.disk.saturating_mul(1 << 20) }
     }
 
     /// Opens the results of earlier runs.

@@ -222,7 +222,7 @@ impl Client<'_> {
                 _ => self.fail(fd),
             },
             Ok(n) => {
-                self.measured.octets += n as u64;
+                self.measured.bytes += n as u64;
                 self.answer(fd, &buf[..n]);
             }
         }
@@ -346,7 +346,7 @@ mod tests {
         for interval in [None, Some(Duration::from_micros(500))] {
             let measured = load(Some(50), usize::MAX, interval);
             assert_eq!((measured.requests, measured.errors, measured.connections), (50, 0, 3));
-            assert_eq!(measured.octets, 50 * (17 + 19 + 2 + 5));
+            assert_eq!(measured.bytes, 50 * (17 + 19 + 2 + 5));
         }
     }
 

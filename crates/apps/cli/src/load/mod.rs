@@ -51,7 +51,7 @@ pub(crate) struct Measured {
     /// Answers with another status, and connections that failed.
     pub(crate) errors: u64,
     /// Bytes of answers.
-    pub(crate) octets: u64,
+    pub(crate) bytes: u64,
     /// Nanoseconds.
     pub(crate) latency: Histogram<u64>,
     /// How long it measured.
@@ -63,7 +63,7 @@ impl Measured {
     pub(crate) fn new() -> Self {
         // 1 ns to 60 s at three digits: the bounds are valid by construction.
         let latency = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("bounds in order");
-        Measured { requests: 0, connections: 0, errors: 0, octets: 0, latency, elapsed: Duration::ZERO }
+        Measured { requests: 0, connections: 0, errors: 0, bytes: 0, latency, elapsed: Duration::ZERO }
     }
 }
 
@@ -153,7 +153,7 @@ pub(crate) fn run(args: Args) -> CliResult {
         total.requests += one.requests;
         total.connections += one.connections;
         total.errors += one.errors;
-        total.octets += one.octets;
+        total.bytes += one.bytes;
         total.elapsed = total.elapsed.max(one.elapsed);
         total.latency.add(one.latency)?;
     }
@@ -193,7 +193,7 @@ fn report(m: &Measured, shares: &[(u64, u64)], json: bool) {
     let quantiles = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
     if json {
         let mut value = json!({
-            "requests": m.requests, "connections": m.connections, "errors": m.errors, "octets": m.octets,
+            "requests": m.requests, "connections": m.connections, "errors": m.errors, "bytes": m.bytes,
             "seconds": seconds, "requests_per_s": m.requests as f64 / seconds,
             "connections_per_s": m.connections as f64 / seconds, "max_us": m.latency.max() as f64 / 1e3,
             "core_requests": shares.iter().map(|share| share.0).collect::<Vec<_>>(),
@@ -210,7 +210,7 @@ fn report(m: &Measured, shares: &[(u64, u64)], json: bool) {
         "{:>12.0} requests/s  {:>12.0} connections/s  {:>10.3} Gbit/s",
         m.requests as f64 / seconds,
         m.connections as f64 / seconds,
-        m.octets as f64 * 8e-9 / seconds
+        m.bytes as f64 * 8e-9 / seconds
     );
     if shares.len() > 1 {
         let parts: Vec<_> = shares.iter().map(|(requests, _)| requests.to_string()).collect();

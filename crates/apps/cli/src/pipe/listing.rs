@@ -36,9 +36,9 @@ impl Ends {
             all,
             "  total {} packets, {} bytes; delivered {}, {} bytes; inside {}",
             c.arrived,
-            c.arrived_octets,
+            c.arrived_bytes,
             c.delivered,
-            c.delivered_octets,
+            c.delivered_bytes,
             pipe.under_way()
         )?;
         let dropped = drops(c);
@@ -113,8 +113,8 @@ fn describe(config: &PipeConfig) -> String {
     let queue = match config.queue {
         Queue::Unlimited => "unlimited".into(),
         Queue::Slots(slots) => format!("slots {slots}"),
-        Queue::Strict(octets) => format!("strict {octets}"),
-        Queue::Loose(octets) => format!("loose {octets}"),
+        Queue::Strict(bytes) => format!("strict {bytes}"),
+        Queue::Loose(bytes) => format!("loose {bytes}"),
     };
     let mut text = format!("{rate}, {} ms, queue {queue}", config.delay.as_secs_f64() * 1e3);
     if !config.discard.positions.is_empty() {
@@ -157,19 +157,18 @@ impl Meter {
         (self.next, self.last) = (Some(now + self.every), now);
         let mut parts = Vec::new();
         for end in 0..2 {
-            let (packets, octets) = bridge.pipe_mut(end).queue(now);
+            let (packets, bytes) = bridge.pipe_mut(end).queue(now);
             let pipe = bridge.pipe(end);
             let c = pipe.counters();
-            let (was, was_octets) =
-                std::mem::replace(&mut self.before[end], (c.delivered, c.delivered_octets));
+            let (was, was_bytes) = std::mem::replace(&mut self.before[end], (c.delivered, c.delivered_bytes));
             let per_second = (c.delivered - was) as f64 / time;
-            let mbit = (c.delivered_octets - was_octets) as f64 * 8e-6 / time;
+            let mbit = (c.delivered_bytes - was_bytes) as f64 * 8e-6 / time;
             let dropped: Vec<_> = drops(c).into_iter().filter(|(_, count)| *count > 0).collect();
             let drops: Vec<_> = dropped.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
             let drops = if drops.is_empty() { "no drops".into() } else { drops.join(" ") };
             let arrow = if end == 0 { "->" } else { "<-" };
             parts.push(format!(
-                "{arrow} {per_second:.0}/s {mbit:.2} Mbit/s queue {packets} ({octets} B) inside {} {drops}",
+                "{arrow} {per_second:.0}/s {mbit:.2} Mbit/s queue {packets} ({bytes} B) inside {} {drops}",
                 pipe.under_way()
             ));
         }

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_octets_follow_their_position() {
+    fn generated_bytes_follow_their_position() {
         let content = Content::generated(64);
         let (mut body, _) = content.find("/200000").ok().unwrap();
         let (mut buf, mut at) = ([0; 1_000], 0usize);

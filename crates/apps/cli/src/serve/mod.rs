@@ -61,7 +61,7 @@ pub(crate) struct Totals {
     /// Requests answered with an error status.
     pub(crate) errors: u64,
     /// Bytes of answers handed to the stack.
-    pub(crate) octets: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Runs the server until a signal or `--seconds`.
@@ -157,18 +157,18 @@ fn work(
         totals.connections += one.connections;
         totals.requests += one.requests;
         totals.errors += one.errors;
-        totals.octets += one.octets;
+        totals.bytes += one.bytes;
     }
     Ok(totals)
 }
 
 fn report(t: &Totals, json: bool) -> CliResult {
     let text = if json {
-        json!({"connections": t.connections, "requests": t.requests, "errors": t.errors, "octets": t.octets})
+        json!({"connections": t.connections, "requests": t.requests, "errors": t.errors, "bytes": t.bytes})
             .to_string()
     } else {
-        let Totals { connections, requests, errors, octets } = t;
-        format!("{connections} connections, {requests} requests ({errors} errors), {octets} bytes")
+        let Totals { connections, requests, errors, bytes } = t;
+        format!("{connections} connections, {requests} requests ({errors} errors), {bytes} bytes")
     };
     // The program that started us may have gone: then no reader is left.
     match writeln!(std::io::stdout(), "{text}") {

@@ -397,7 +397,7 @@ impl<'a> Worker<'a> {
                 sent => sent?,
             }
         };
-        self.totals.octets += sent as u64;
+        self.totals.bytes += sent as u64;
         let mut end = self.output.len();
         if let Some((begin, mut body)) = self.last.take() {
             // What did not go of a body is made again: cheaper than keeping it.
@@ -444,7 +444,7 @@ impl<'a> Worker<'a> {
             };
             match sent {
                 Ok(n) => {
-                    self.totals.octets += n as u64;
+                    self.totals.bytes += n as u64;
                     self.moved(fd, n);
                 }
                 Err(Errno::EAGAIN) => return Ok(false),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::time::Instant;
 
 fn core(pid: u32, n: u64) -> (u32, Value) {
-    let tcp = json!({"octets_in": n, "retransmits": n});
+    let tcp = json!({"bytes_in": n, "retransmits": n});
     let sock = json!({"spin_us": 100 * n, "sleep_us": 200 * n});
     (pid, json!({"core": 0, "tcp": tcp, "stack": {"connections": 2}, "sock": sock, "now_us": 1_000 * n}))
 }

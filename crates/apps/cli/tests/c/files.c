@@ -6,7 +6,7 @@
 static void files(void)
 {
     int server, client;
-    char text[8] = "octets";
+    char text[8] = "bytes";
     struct stat status;
     struct statfs system;
     pair(3090, &server, &client);

@@ -17,10 +17,10 @@ static void again_soon(void)
 static void chat(int signal)
 {
     int e = errno;
-    char octet = 'o', back = 0;
+    char byte = 'o', back = 0;
     struct pollfd row = { .events = POLLIN };
     (void)signal;
-    if (send(partner_server, &octet, 1, MSG_NOSIGNAL) == 1) {
+    if (send(partner_server, &byte, 1, MSG_NOSIGNAL) == 1) {
         row.fd = partner_client;
         if (raw_poll(&row, 1, 2000) == 1 && raw_recv(partner_client, &back, 1, 0) == 1)
             raw_send(partner_client, &back, 1, MSG_NOSIGNAL);
@@ -73,19 +73,19 @@ static void handlers(void)
     sigaction(SIGALRM, &action, NULL);
     rung = echoed = 0;
     again_soon();
-    long octets = 0, lost = 0;
+    long bytes = 0, lost = 0;
     for (int i = 0; rung < 200; i++) {
         long sent = send(server, text, sizeof text, MSG_NOSIGNAL);
-        octets += sent > 0 ? sent : 0;
+        bytes += sent > 0 ? sent : 0;
         recv(server, text, sizeof text, MSG_DONTWAIT);
         for (long got; (got = raw_recv(client, text, sizeof text, MSG_DONTWAIT)) > 0;)
-            octets -= got;
+            bytes -= got;
         close(dup(server));
     }
     signal(SIGALRM, SIG_IGN);
-    for (long got; octets > 0 && (got = drain(client, text, octets < 512 ? (size_t)octets : 512)) > 0;)
-        octets -= got;
-    lost = octets;
+    for (long got; bytes > 0 && (got = drain(client, text, bytes < 512 ? (size_t)bytes : 512)) > 0;)
+        bytes -= got;
+    lost = bytes;
     told(rung >= 200, "handlers ran");
     told(echoed == rung, "each sent a byte and had it back");
     told(lost, "nothing is lost beside");

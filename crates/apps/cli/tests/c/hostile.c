@@ -41,9 +41,9 @@ static int channel(void)
     return found;
 }
 
-static long with(int to, uint64_t wish, int count, int fd)
+static long with(int to, uint64_t request, int count, int fd)
 {
-    uint64_t words[2] = { wish, 0xdeadbeef };
+    uint64_t words[2] = { request, 0xdeadbeef };
     char control[CMSG_SPACE(8 * sizeof(int))] = "";
     struct iovec part = { words, sizeof words };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control };

@@ -5,7 +5,7 @@
 static void raw_calls(void)
 {
     int server, client, on = 1, type = 0, there = 0;
-    char text[32] = "octets";
+    char text[32] = "bytes";
     struct sockaddr_in addr = at(SERVER, 3051), space;
     socklen_t len = sizeof space;
     struct iovec part = { text, 6 };

@@ -1,7 +1,7 @@
 /* Descriptors that are handed over a UNIX socket. */
 static long hand(int channel, int fd)
 {
-    union { char octets[CMSG_SPACE(sizeof fd)]; struct cmsghdr head; } control = { 0 };
+    union { char bytes[CMSG_SPACE(sizeof fd)]; struct cmsghdr head; } control = { 0 };
     struct iovec part = { "!", 1 };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
                               .msg_controllen = sizeof control };
@@ -12,7 +12,7 @@ static long hand(int channel, int fd)
 
 static int handed(int channel)
 {
-    union { char octets[CMSG_SPACE(sizeof(int))]; struct cmsghdr head; } control = { 0 };
+    union { char bytes[CMSG_SPACE(sizeof(int))]; struct cmsghdr head; } control = { 0 };
     char text[4];
     struct iovec part = { text, 4 };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,

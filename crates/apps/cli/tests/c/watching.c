@@ -173,7 +173,7 @@ static void before(void)
     int accepted = (int)raw_accept(peer, NULL, NULL);
     raw_send(accepted, "hello", 5, MSG_NOSIGNAL);
     ready(SERVER, fd, POLLIN);
-    found(set, "octets");
+    found(set, "bytes");
     told(ctl(set, EPOLL_CTL_MOD, twin, EPOLLIN, 7), "MOD of the twin");
     found(set, "the twin's level");
     raw_close(accepted);
@@ -199,9 +199,9 @@ static void nested(void)
     told(ctl(innermost, EPOLL_CTL_ADD, server, EPOLLIN, 4), "a connection in the innermost");
     found(outer, "nothing yet");
     arrive(client, server, "abc");
-    found(outer, "octets");
-    found(inner, "octets");
-    found(innermost, "octets");
+    found(outer, "bytes");
+    found(inner, "bytes");
+    found(innermost, "bytes");
     struct pollfd row = { .fd = outer, .events = POLLIN };
     told(poll(&row, 1, 0), "poll of the outer set");
     told(row.revents, "says");

@@ -37,9 +37,9 @@ fn bed(programs: &[&str]) -> Option<(Bed, Vec<u8>)> {
         return None;
     }
     let bed = Bed::if_root(true)?;
-    let octets: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    std::fs::write(bed.dir.join("file"), &octets).expect("a file");
-    Some((bed, octets))
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(bed.dir.join("file"), &bytes).expect("a file");
+    Some((bed, bytes))
 }
 
 /// A path in the bed's directory.
@@ -130,9 +130,9 @@ fn get(bed: &Bed, url: &str) -> Vec<u8> {
 }
 
 /// The file, from a server on our stack.
-fn serves(bed: &Bed, octets: &[u8], url: &str) {
+fn serves(bed: &Bed, bytes: &[u8], url: &str) {
     let got = get(bed, url);
-    assert!(got == octets, "{url}: {} bytes", got.len());
+    assert!(got == bytes, "{url}: {} bytes", got.len());
 }
 
 /// A server of files on the clients' kernel.
@@ -195,37 +195,37 @@ fn certificate(bed: &Bed) {
 #[test]
 fn nginx_with_one_worker_and_two() {
     for workers in [1, 2] {
-        let Some((bed, octets)) = bed(&["nginx"]) else { return };
+        let Some((bed, bytes)) = bed(&["nginx"]) else { return };
         let conf = nginx(&bed, workers, false);
         let _server = launch(&bed, &["nginx", "-c", &conf, "-e", "stderr"]);
         for _ in 0..8 {
-            serves(&bed, &octets, &format!("http://{SERVER_ADDR}/file"));
+            serves(&bed, &bytes, &format!("http://{SERVER_ADDR}/file"));
         }
     }
 }
 
 #[test]
 fn nginx_with_tls() {
-    let Some((bed, octets)) = bed(&["nginx", "openssl"]) else { return };
+    let Some((bed, bytes)) = bed(&["nginx", "openssl"]) else { return };
     certificate(&bed);
     let conf = nginx(&bed, 1, true);
     let _server = launch(&bed, &["nginx", "-c", &conf, "-e", "stderr"]);
-    serves(&bed, &octets, &format!("https://{SERVER_ADDR}/file"));
+    serves(&bed, &bytes, &format!("https://{SERVER_ADDR}/file"));
 }
 
 #[test]
 fn lighttpd() {
-    let Some((bed, octets)) = bed(&["lighttpd"]) else { return };
+    let Some((bed, bytes)) = bed(&["lighttpd"]) else { return };
     let text = format!("server.document-root=\"{}\"\nserver.port=80\n", bed.dir.display());
     let conf = write(&bed, "lighttpd.conf", &text);
     let _server = launch(&bed, &["lighttpd", "-D", "-f", &conf]);
-    serves(&bed, &octets, &format!("http://{SERVER_ADDR}/file"));
+    serves(&bed, &bytes, &format!("http://{SERVER_ADDR}/file"));
 }
 
 /// Threads of Apache hand connections to each other by way of an epoll set: an event that came twice ended it.
 #[test]
 fn apache_with_events_and_with_workers() {
-    let Some((bed, octets)) = bed(&["apache2", "ab"]) else { return };
+    let Some((bed, bytes)) = bed(&["apache2", "ab"]) else { return };
     let dir = at(&bed, "");
     write(&bed, "small", &"s".repeat(64));
     sh("chmod", &["-R", "a+rX", &dir]).expect("every user can read");
@@ -238,7 +238,7 @@ fn apache_with_events_and_with_workers() {
         );
         let conf = write(&bed, "apache.conf", &conf);
         let server = launch(&bed, &["apache2", "-D", "FOREGROUND", "-f", &conf]);
-        serves(&bed, &octets, &format!("http://{SERVER_ADDR}/file"));
+        serves(&bed, &bytes, &format!("http://{SERVER_ADDR}/file"));
         let small = format!("http://{SERVER_ADDR}/small");
         for keep in [&["-q"][..], &["-q", "-k"]] {
             let said = ask(&bed, "ab", &[keep, &["-n", "2000", "-c", "20", &small]].concat());
@@ -255,7 +255,7 @@ fn apache_with_events_and_with_workers() {
 
 #[test]
 fn haproxy_listens_and_connects() {
-    let Some((bed, octets)) = bed(&["haproxy"]) else { return };
+    let Some((bed, bytes)) = bed(&["haproxy"]) else { return };
     let (_backend, _) = kernel_server(&bed);
     let text = format!(
         "global\n maxconn 200\ndefaults\n mode http\n timeout connect 5s\n timeout client 20s\n timeout server 20s\n\
@@ -263,7 +263,7 @@ fn haproxy_listens_and_connects() {
     );
     let conf = write(&bed, "haproxy.cfg", &text);
     let _server = launch(&bed, &["haproxy", "-db", "-f", &conf]);
-    serves(&bed, &octets, &format!("http://{SERVER_ADDR}/file"));
+    serves(&bed, &bytes, &format!("http://{SERVER_ADDR}/file"));
 }
 
 #[test]
@@ -366,13 +366,13 @@ fn python_asyncio() {
 
 #[test]
 fn node() {
-    let Some((bed, octets)) = bed(&["node"]) else { return };
+    let Some((bed, bytes)) = bed(&["node"]) else { return };
     let program = format!(
         "require('http').createServer((q, r) => require('fs').createReadStream('{}').pipe(r)).listen(80)",
         at(&bed, "file")
     );
     let _server = launch(&bed, &["node", "-e", &program]);
-    serves(&bed, &octets, &format!("http://{SERVER_ADDR}/"));
+    serves(&bed, &bytes, &format!("http://{SERVER_ADDR}/"));
 }
 
 #[test]
@@ -412,30 +412,30 @@ public class Echo {
 
 #[test]
 fn openssl_s_server() {
-    let Some((bed, octets)) = bed(&["openssl"]) else { return };
+    let Some((bed, bytes)) = bed(&["openssl"]) else { return };
     certificate(&bed);
     let script = format!(
         "cd {} && exec openssl s_server -accept 443 -key key -cert cert -WWW -quiet",
         bed.dir.display()
     );
     let _server = launch(&bed, &["sh", "-c", &script]);
-    serves(&bed, &octets, &format!("https://{SERVER_ADDR}/file"));
+    serves(&bed, &bytes, &format!("https://{SERVER_ADDR}/file"));
 }
 
 #[test]
 fn rsync_with_a_child_for_each_connection() {
-    let Some((bed, octets)) = bed(&["rsync"]) else { return };
+    let Some((bed, bytes)) = bed(&["rsync"]) else { return };
     let text = format!("[files]\npath = {}\nuse chroot = no\nuid = root\ngid = root\n", bed.dir.display());
     let conf = write(&bed, "rsyncd.conf", &text);
     let _server = launch(&bed, &["rsync", "--daemon", "--no-detach", "--port", "873", "--config", &conf]);
     let got = at(&bed, "copy");
     ask(&bed, "rsync", &[&format!("rsync://{SERVER_ADDR}/files/file"), &got]);
-    assert!(std::fs::read(got).expect("what came") == octets);
+    assert!(std::fs::read(got).expect("what came") == bytes);
 }
 
 #[test]
 fn git_with_a_program_for_each_connection() {
-    let Some((bed, octets)) = bed(&["git"]) else { return };
+    let Some((bed, bytes)) = bed(&["git"]) else { return };
     let script = "cd \"$1\" && git init -q work && cd work && cp ../file . && git add file && \
                   git -c user.name=a -c user.email=a@b.c commit -qm one && cd .. && git clone -q --bare work bare";
     sh("sh", &["-c", script, "sh", &bed.dir.to_string_lossy()]).expect("a repository");
@@ -443,7 +443,7 @@ fn git_with_a_program_for_each_connection() {
     let _server = launch(&bed, &["git", "daemon", &base, "--export-all", "--reuseaddr"]);
     let clone = at(&bed, "clone");
     ask(&bed, "git", &["clone", "-q", &format!("git://{SERVER_ADDR}/bare"), &clone]);
-    assert!(std::fs::read(format!("{clone}/file")).expect("what came") == octets);
+    assert!(std::fs::read(format!("{clone}/file")).expect("what came") == bytes);
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn iperf3_both_ways() {
 
 #[test]
 fn clients_of_a_server_on_the_kernel() {
-    let Some((bed, octets)) = bed(&["curl", "python3"]) else { return };
+    let Some((bed, bytes)) = bed(&["curl", "python3"]) else { return };
     let (_server, url) = kernel_server(&bed);
     let got = at(&bed, "got");
     let read =
@@ -481,7 +481,7 @@ fn clients_of_a_server_on_the_kernel() {
         }
         std::fs::write(&got, "").expect("a file");
         client(&bed, fetcher);
-        assert!(std::fs::read(&got).expect("what came") == octets, "{}", fetcher[0]);
+        assert!(std::fs::read(&got).expect("what came") == bytes, "{}", fetcher[0]);
     }
     if has("ab") {
         let said = client(&bed, &["ab", "-q", "-n", "100", "-c", "4", &url]);

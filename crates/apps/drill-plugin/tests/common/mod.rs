@@ -152,15 +152,15 @@ impl Tool {
 
     /// The next packet and when it left; `None` if none will.
     pub(crate) fn sniff(&self) -> Option<(i64, Seen)> {
-        let (mut octets, mut micros) = (vec![0_u8; 65_536], 0);
-        let mut len = octets.len();
+        let (mut bytes, mut micros) = (vec![0_u8; 65_536], 0);
+        let mut len = bytes.len();
         // SAFETY: the vector, and two numbers.
         let got = unsafe {
-            (self.ifc.netdev_receive)(self.user(), octets.as_mut_ptr().cast(), &raw mut len, &raw mut micros)
+            (self.ifc.netdev_receive)(self.user(), bytes.as_mut_ptr().cast(), &raw mut len, &raw mut micros)
         };
         assert_eq!(got, 0);
-        octets.truncate(len);
-        (len > 0).then(|| (micros, Seen::read(&octets)))
+        bytes.truncate(len);
+        (len > 0).then(|| (micros, Seen::read(&bytes)))
     }
 
     pub(crate) fn sleep(&self, micros: u32) {
@@ -203,8 +203,8 @@ pub(crate) fn address(addr: [u8; 4], port: u16) -> sockaddr_in {
     }
 }
 
-fn sum(octets: &[u8]) -> u32 {
-    octets.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
+fn sum(bytes: &[u8]) -> u32 {
+    bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
 }
 
 fn fold(mut sum: u32) -> [u8; 2] {
@@ -269,7 +269,7 @@ pub(crate) fn segment_to(
 /// An ICMP error of the peer's about a segment of ours.
 pub(crate) fn unreachable(code: u8, about: &Seen) -> Vec<u8> {
     let mut out = vec![3, code, 0, 0, 0, 0, 0, 0];
-    out.extend(&about.octets[..28]);
+    out.extend(&about.bytes[..28]);
     let checksum = fold(sum(&out));
     out[2..4].copy_from_slice(&checksum);
     packet(LOCAL, 1, &out)
@@ -285,12 +285,12 @@ pub(crate) struct Seen {
     pub(crate) flags: u8,
     pub(crate) options: Vec<u8>,
     pub(crate) data: Vec<u8>,
-    pub(crate) octets: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Seen {
-    fn read(octets: &[u8]) -> Seen {
-        let tcp = &octets[usize::from(octets[0] & 15) * 4..];
+    fn read(bytes: &[u8]) -> Seen {
+        let tcp = &bytes[usize::from(bytes[0] & 15) * 4..];
         let half = |at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
         let word = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
         let header = usize::from(tcp[12] >> 4) * 4;
@@ -302,7 +302,7 @@ impl Seen {
             flags: tcp[13],
             options: tcp[20..header].to_vec(),
             data: tcp[header..].to_vec(),
-            octets: octets.to_vec(),
+            bytes: bytes.to_vec(),
         }
     }
 }

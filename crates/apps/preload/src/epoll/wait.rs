@@ -1,7 +1,7 @@
 //! Waiting for the events of a set.
 
 use super::{told_as, waited_for};
-use crate::boundary::{Outcome, Refused, door, inside, is_inside, set_errno};
+use crate::boundary::{Outcome, Refused, guard, inside, is_inside, set_errno};
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::{answered, real};
 use crate::signals::Ran;
@@ -194,7 +194,7 @@ unsafe fn wait(
             None => whole,
         });
     }
-    door(|| match table::look(epfd) {
+    guard(|| match table::look(epfd) {
         Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
         // SAFETY: the caller's arguments.
         Place::Ours(set) if set.kind() == Kind::Epoll => unsafe {

@@ -1,7 +1,7 @@
 //! Options of a relayed connection: the process that uses it asks the one that has it, and is answered over a socket
 //! that the question brings along, so that several may ask over one channel.
 
-use super::{NAME, Wish, pair, receive, send};
+use super::{NAME, Request, pair, receive, send};
 use crate::boundary::{Refused, inside};
 use crate::description::{Description, NONE};
 use crate::hooks::real;
@@ -31,9 +31,9 @@ impl Question {
     /// Reads a question: `bytes`, and the descriptor that came with them.
     pub(super) fn read(bytes: &[u8], reply: c_int) -> Option<Question> {
         let (word, half) = (word_at(bytes), half_at(bytes));
-        let wish = word(0)?;
-        let sets = wish == Wish::SetOption as u64;
-        (sets || wish == Wish::GetOption as u64).then_some(Question {
+        let request = word(0)?;
+        let sets = request == Request::SetOption as u64;
+        (sets || request == Request::GetOption as u64).then_some(Question {
             handle: word(8)? as usize,
             sets,
             level: half(16)?,
@@ -82,7 +82,7 @@ fn half_at(bytes: &[u8]) -> impl Fn(usize) -> Option<c_int> {
 
 /// Sets an option of a relayed connection.
 pub(crate) fn set_option(held: &Description, level: c_int, name: c_int, value: &[u8]) -> Result<(), Refused> {
-    ask(held, Wish::SetOption, (level, name, value.len()), value).map(drop)
+    ask(held, Request::SetOption, (level, name, value.len()), value).map(drop)
 }
 
 /// Returns an option of a relayed connection, `len` bytes at most.
@@ -92,12 +92,12 @@ pub(crate) fn get_option(
     name: c_int,
     len: usize,
 ) -> Result<Vec<u8>, Refused> {
-    ask(held, Wish::GetOption, (level, name, len), &[])
+    ask(held, Request::GetOption, (level, name, len), &[])
 }
 
 fn ask(
     held: &Description,
-    wish: Wish,
+    request: Request,
     (level, name, len): (c_int, c_int, usize),
     value: &[u8],
 ) -> Result<Vec<u8>, Refused> {
@@ -105,7 +105,7 @@ fn ask(
     let gone = Refused(libc::EINVAL);
     let relayed = held.more().relayed.filter(|relayed| relayed.channel != NONE).ok_or(gone)?;
     let mut question = vec![0; HEAD];
-    question[..8].copy_from_slice(&(wish as u64).to_ne_bytes());
+    question[..8].copy_from_slice(&(request as u64).to_ne_bytes());
     question[8..16].copy_from_slice(&(relayed.handle as u64).to_ne_bytes());
     question[16..20].copy_from_slice(&level.to_ne_bytes());
     question[20..24].copy_from_slice(&name.to_ne_bytes());

@@ -39,8 +39,8 @@ fn ends(reader: c_int) -> bool {
 
 #[test]
 fn what_a_child_sends_unasked_is_closed() {
-    let take = Wish::Take as u64;
-    let share = Wish::Share as u64;
+    let take = Request::Take as u64;
+    let share = Request::Share as u64;
     for (words, times) in [
         (&[take, 7][..], 1),
         (&[take, 7], 4),
@@ -48,7 +48,7 @@ fn what_a_child_sends_unasked_is_closed() {
         (&[77, 7], 1),
         (&[], 1),
         (&[take], 1),
-        (&[Wish::GetOption as u64, 7, 0, 0], 3),
+        (&[Request::GetOption as u64, 7, 0, 0], 3),
     ] {
         let (mut child, childs) = child(&[7]);
         let mut ends_of_pipe = [NONE; 2];
@@ -66,7 +66,7 @@ fn what_a_child_sends_unasked_is_closed() {
 fn of_several_channels_one_is_taken() {
     let (mut child, childs) = child(&[]);
     let [theirs, ours] = pair(libc::SOCK_SEQPACKET).unwrap();
-    say_with(childs, &[Wish::Share as u64, 7], ours, 5);
+    say_with(childs, &[Request::Share as u64, 7], ours, 5);
     close(ours);
     let Heard::Share(shared) = child.hear() else { panic!("a channel") };
     close(shared);
@@ -78,7 +78,7 @@ fn of_several_channels_one_is_taken() {
 #[test]
 fn a_connection_that_was_not_given_is_none() {
     let (mut child, childs) = child(&[]);
-    say_with(childs, &[Wish::Take as u64, 7], childs, 1);
+    say_with(childs, &[Request::Take as u64, 7], childs, 1);
     assert!(matches!(child.hear(), Heard::Take(None)));
     assert!(refuse(child.channel));
     // A child that does not read its answers is not waited for.

@@ -19,10 +19,10 @@ fn path() -> PipeConfig {
     }
 }
 
-fn send(policy: &str, octets: usize, path: &PipeConfig) -> Outcome {
+fn send(policy: &str, bytes: usize, path: &PipeConfig) -> Outcome {
     let mut registry = cc::Registry::new();
     registry.allow_unfair(true).expect("to allow is always possible");
-    World::new(&Policies::new(registry), policy, octets, path, 1).run(Duration::from_secs(120))
+    World::new(&Policies::new(registry), policy, bytes, path, 1).run(Duration::from_secs(120))
 }
 
 #[test]

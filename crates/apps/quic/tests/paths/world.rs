@@ -49,18 +49,18 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A client that sends `octets` with `policy` over `path`; acknowledgments come back over a path that only delays.
+    /// A client that sends `bytes` with `policy` over `path`; acknowledgments come back over a path that only delays.
     pub(crate) fn new(
         policies: &Policies,
         policy: &str,
-        octets: usize,
+        bytes: usize,
         path: &PipeConfig,
         seed: u64,
     ) -> World {
-        World::with_factory(policies.factory(policy).expect("registered"), octets, path, seed)
+        World::with_factory(policies.factory(policy).expect("registered"), bytes, path, seed)
     }
 
-    pub(crate) fn with_factory(factory: Factory, octets: usize, path: &PipeConfig, seed: u64) -> World {
+    pub(crate) fn with_factory(factory: Factory, bytes: usize, path: &PipeConfig, seed: u64) -> World {
         let mut net = Network::new(seed);
         let ports = [net.port(&PortConfig::default()), net.port(&PortConfig::default())];
         let [a, b] = [ports[0].id(), ports[1].id()];
@@ -68,7 +68,7 @@ impl World {
         net.link(a, b, path, &back);
         let outcome = Rc::<RefCell<Outcome>>::default();
         let [near, far] = ports;
-        let (client, server) = peers(factory, octets, seed, near, far, &outcome);
+        let (client, server) = peers(factory, bytes, seed, near, far, &outcome);
         net.add_host(client, &[a]);
         net.add_host(server, &[b]);
         World { net, outcome }
@@ -90,7 +90,7 @@ impl World {
 }
 
 /// The byte at a place of the stream.
-fn octet(at: usize) -> u8 {
+fn byte(at: usize) -> u8 {
     (at % 251) as u8
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn any_instant() -> time::Instant {
 
 fn peers(
     factory: Factory,
-    octets: usize,
+    bytes: usize,
     seed: u64,
     near: SimPort,
     far: SimPort,
@@ -160,7 +160,7 @@ fn peers(
         me: address(1),
         peer: address(2),
         origin,
-        role: Role::Sends { left: octets, sent: 0, stream: None, window: 0 },
+        role: Role::Sends { left: bytes, sent: 0, stream: None, window: 0 },
         outcome: outcome.clone(),
     };
     let server = Peer {
@@ -170,7 +170,7 @@ fn peers(
         me: address(2),
         peer: address(1),
         origin,
-        role: Role::Receives { expected: octets },
+        role: Role::Receives { expected: bytes },
         outcome: outcome.clone(),
     };
     (client, server)
@@ -255,7 +255,7 @@ impl Peer {
                 }
                 let Some(id) = *stream else { return };
                 while *left > 0 {
-                    let piece: Vec<u8> = (*sent..*sent + (*left).min(16_384)).map(octet).collect();
+                    let piece: Vec<u8> = (*sent..*sent + (*left).min(16_384)).map(byte).collect();
                     match connection.send_stream(id).write(&piece) {
                         Ok(written) => (*sent, *left) = (*sent + written, *left - written),
                         Err(quinn_proto::WriteError::Blocked) => break,
@@ -286,7 +286,7 @@ impl Peer {
                     let Ok(mut chunks) = stream.read(true) else { continue };
                     while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
                         let from = outcome.received;
-                        let as_sent = |(at, got): (usize, &u8)| *got == octet(from + at);
+                        let as_sent = |(at, got): (usize, &u8)| *got == byte(from + at);
                         assert!(chunk.bytes.iter().enumerate().all(as_sent), "after {from} bytes");
                         outcome.received += chunk.bytes.len();
                     }

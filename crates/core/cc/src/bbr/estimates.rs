@@ -9,8 +9,8 @@ pub(super) fn part(amount: u64, percent: u64) -> u64 {
 
 /// Bytes that pass in `time` at `rate` bytes a second.
 pub(super) fn volume(rate: u64, time: Duration) -> u64 {
-    let octets = u128::from(rate).saturating_mul(time.as_nanos()) / 1_000_000_000;
-    u64::try_from(octets).unwrap_or(u64::MAX)
+    let bytes = u128::from(rate).saturating_mul(time.as_nanos()) / 1_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// Round trips told by packets: one is over when something arrives that left after the last one was over (draft,

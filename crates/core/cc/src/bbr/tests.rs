@@ -262,10 +262,10 @@ fn acknowledgments_in_bunches_are_bridged() {
 
 #[test]
 fn a_round_with_losses_leaves_what_it_delivered_but_seven_tenths() {
-    let sample = |octets: u32, prior: u64| RateSample {
-        delivered: octets,
+    let sample = |bytes: u32, prior: u64| RateSample {
+        delivered: bytes,
         interval: secs(1),
-        total: prior + u64::from(octets),
+        total: prior + u64::from(bytes),
         prior,
         app_limited: false,
         in_flight: 1_000,

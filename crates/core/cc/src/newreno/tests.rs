@@ -12,7 +12,7 @@ fn lab(initial: u32, ssthresh: Option<u32>) -> Lab<NewReno> {
 
 /// RFC 5681, 3.1-5; RFC 3465, 2.2-1; RFC 9406, 4.3-3.
 #[test]
-fn slow_start_counts_octets_up_to_a_limit() {
+fn slow_start_counts_bytes_up_to_a_limit() {
     let mut lab_two = lab(10, None);
     (0..5).for_each(|_| lab_two.ack(2 * MSS));
     assert_eq!(lab_two.cwnd(), 20.0);
@@ -44,7 +44,7 @@ fn slow_start_counts_octets_up_to_a_limit() {
 
 /// Before RFC 3465 an acknowledgment counted, whatever it covered.
 #[test]
-fn without_octet_counting_an_ack_is_worth_a_segment() {
+fn without_byte_counting_an_ack_is_worth_a_segment() {
     let mut starting = lab(10, None);
     starting.policy.set_tunable("abc_limit", 0).unwrap();
     (0..5).for_each(|_| starting.ack(2 * MSS));
@@ -172,7 +172,7 @@ fn idling_restarts_from_the_initial_window_and_remembers() {
 
 /// RFC 1191, 6.4-1.
 #[test]
-fn a_new_mss_keeps_the_octets() {
+fn a_new_mss_keeps_the_bytes() {
     let mut lab = lab(10, Some(10));
     lab.policy.on_mss_change(500);
     assert_eq!(lab.policy.window().cwnd, 10 * MSS);

@@ -67,8 +67,8 @@ impl Rig {
         self.now += MICRO;
     }
 
-    fn push_as(&mut self, flow: u16, number: u32, octets: Vec<u8>) {
-        let end = octets.len();
+    fn push_as(&mut self, flow: u16, number: u32, bytes: Vec<u8>) {
+        let end = bytes.len();
         let arrival = Arrival {
             key: of_flow(flow),
             hash: u64::from(flow) * 0x9e37,
@@ -76,7 +76,7 @@ impl Rig {
             tcp: ETHERNET + 20,
             end,
             merged: false,
-            packet: Packet(number, octets),
+            packet: Packet(number, bytes),
         };
         assert!(self.engine.on_arrival(self.now, arrival).is_ok(), "there is room");
     }
@@ -143,13 +143,13 @@ fn d01_d02_d03_nothing_is_made_only_handed_up() {
     let mut rig = Rig::holding();
     let shut = |nth| packet(nth, SIZE, |_, header| header.window = 0);
     let sent = [shut(0), shut(1)];
-    for (nth, octets) in sent.iter().enumerate() {
-        rig.push_as(0, nth as u32, octets.clone());
+    for (nth, bytes) in sent.iter().enumerate() {
+        rig.push_as(0, nth as u32, bytes.clone());
     }
     rig.after(HOLD);
     let mut run = rig.engine.poll_run().expect("it goes up");
-    for octets in sent {
-        assert_eq!(rig.engine.next_packet(&mut run).map(|packet| packet.1), Some(octets), "as it came");
+    for bytes in sent {
+        assert_eq!(rig.engine.next_packet(&mut run).map(|packet| packet.1), Some(bytes), "as it came");
     }
     assert!(rig.engine.next_packet(&mut run).is_none() && rig.engine.poll_run().is_none());
 }
@@ -300,14 +300,14 @@ fn d12_odd_lengths_go_up_as_they_came() {
         packet(nth, len, |_, header| header.seq = Seq::new(nth * (SIZE as u32 - 1)))
     };
     let sent: Vec<_> = (0..10).map(odd).collect();
-    for (nth, octets) in sent.iter().enumerate() {
-        rig.push_as(0, nth as u32, octets.clone());
+    for (nth, bytes) in sent.iter().enumerate() {
+        rig.push_as(0, nth as u32, bytes.clone());
     }
     let mut run = rig.engine.poll_run().expect("the last is shorter");
-    let train = run.train.clone().expect("ten");
-    for (nth, octets) in sent.iter().enumerate() {
+    let merged_run = run.merged_run.clone().expect("ten");
+    for (nth, bytes) in sent.iter().enumerate() {
         let up = rig.engine.next_packet(&mut run).expect("as many as came").1;
-        assert_eq!((&up, up[train.text(nth as u16)].len()), (octets, octets.len() - ETHERNET - 52));
+        assert_eq!((&up, up[merged_run.text(nth as u16)].len()), (bytes, bytes.len() - ETHERNET - 52));
         assert!(crate::fuzz::whole_by_hand(&up[ETHERNET..]), "nothing touched its checksum");
     }
 }
@@ -435,8 +435,8 @@ fn d20_without_places_everything_goes_up_and_nothing_is_lost() {
     let mut rig = Rig::new(Config { packets: 4, hold: HOLD, ..Config::default() });
     rig.warm(0);
     rig.push(0..4);
-    let octets = packet(4, SIZE, |_, _| {});
-    let (end, key) = (octets.len(), of_flow(0));
+    let bytes = packet(4, SIZE, |_, _| {});
+    let (end, key) = (bytes.len(), of_flow(0));
     let arrival = Arrival {
         key,
         hash: 0,
@@ -444,7 +444,7 @@ fn d20_without_places_everything_goes_up_and_nothing_is_lost() {
         tcp: ETHERNET + 20,
         end,
         merged: false,
-        packet: Packet(4, octets),
+        packet: Packet(4, bytes),
     };
     let refused = rig.engine.on_arrival(rig.now, arrival).expect_err("full");
     assert_eq!(refused.packet.0, 4, "it comes back");
@@ -457,8 +457,8 @@ fn d20_without_places_everything_goes_up_and_nothing_is_lost() {
 fn d21_what_the_link_merged_is_handed_on() {
     let mut rig = Rig::holding();
     rig.push([0]);
-    let octets = packet(1, 10 * SIZE, |_, _| {});
-    let (end, key) = (octets.len(), of_flow(0));
+    let bytes = packet(1, 10 * SIZE, |_, _| {});
+    let (end, key) = (bytes.len(), of_flow(0));
     let whole = Arrival {
         key,
         hash: 0,
@@ -466,7 +466,7 @@ fn d21_what_the_link_merged_is_handed_on() {
         tcp: ETHERNET + 20,
         end,
         merged: true,
-        packet: Packet(1, octets),
+        packet: Packet(1, bytes),
     };
     assert!(rig.engine.on_arrival(rig.now, whole).is_ok());
     assert_eq!(rig.up(), [one(0, Flush::Control), one(1, Flush::Alone)]);
@@ -510,8 +510,8 @@ fn a_wait_goes_on_for_what_came_later() {
 
 /// Does a segment of flow 0 that has PSH pass the engine by?
 fn passes(rig: &mut Rig, nth: u32, len: usize) -> bool {
-    let octets = packet(nth, len, |_, header| header.flags = header.flags | Flags::PSH);
-    rig.engine.pass_by(rig.now, &of_flow(0), 0, &octets[ETHERNET + 20..], false)
+    let bytes = packet(nth, len, |_, header| header.flags = header.flags | Flags::PSH);
+    rig.engine.pass_by(rig.now, &of_flow(0), 0, &bytes[ETHERNET + 20..], false)
 }
 
 #[test]
@@ -535,8 +535,8 @@ fn a_request_passes_by_unless_its_flow_waits() {
 fn what_may_begin_a_run_or_end_a_flow_does_not_pass_by() {
     let mut rig = Rig::holding();
     let mut by = |len, change: fn(&mut wire::tcp::Header)| {
-        let octets = packet(0, len, |_, header| change(header));
-        rig.engine.pass_by(rig.now, &of_flow(0), 0, &octets[ETHERNET + 20..], false)
+        let bytes = packet(0, len, |_, header| change(header));
+        rig.engine.pass_by(rig.now, &of_flow(0), 0, &bytes[ETHERNET + 20..], false)
     };
     assert!(by(0, |_| {}), "an acknowledgment");
     assert!(!by(SIZE, |_| {}), "more may follow");
@@ -565,9 +565,9 @@ fn random_lives_keep_every_promise() {
     let lives = if cfg!(debug_assertions) { 3_000 } else { 30_000 };
     for seed in 0..lives {
         let mut rng = Rng::new(seed);
-        let mut octets = std::vec![0; 16 + rng.below(600) as usize];
-        rng.fill(&mut octets);
-        crate::fuzz::engine(&octets);
+        let mut bytes = std::vec![0; 16 + rng.below(600) as usize];
+        rng.fill(&mut bytes);
+        crate::fuzz::engine(&bytes);
     }
 }
 

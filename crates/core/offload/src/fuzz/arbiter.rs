@@ -59,9 +59,9 @@ pub fn arbiter(data: &[u8]) {
                     Some(Next::Data(queue)) => {
                         assert!(!any_control || controls == CONTROL_RUN, "control waits behind data");
                         controls = 0;
-                        let octets = data[queue].pop_front().expect("the queue has data");
-                        arbiter.on_moved(queue, octets as usize);
-                        moved(queue, octets, (&busy, &always), &mut ahead, &mut waited);
+                        let bytes = data[queue].pop_front().expect("the queue has data");
+                        arbiter.on_moved(queue, bytes as usize);
+                        moved(queue, bytes, (&busy, &always), &mut ahead, &mut waited);
                     }
                 }
             }
@@ -69,14 +69,14 @@ pub fn arbiter(data: &[u8]) {
     }
 }
 
-fn size(octet: u8) -> u64 {
-    if octet == 255 { LARGEST } else { 60 + u64::from(octet) * 17 }
+fn size(byte: u8) -> u64 {
+    if byte == 255 { LARGEST } else { 60 + u64::from(byte) * 17 }
 }
 
 /// Data of a queue went: is it fair to those that had data too?
 fn moved(
     queue: usize,
-    octets: u64,
+    bytes: u64,
     (busy, always): (&[bool], &[bool]),
     ahead: &mut [Vec<i64>],
     waited: &mut [u64],
@@ -87,12 +87,12 @@ fn moved(
             waited[other] = 0;
             continue;
         }
-        ahead[queue][other] += octets as i64;
-        ahead[other][queue] -= octets as i64;
+        ahead[queue][other] += bytes as i64;
+        ahead[other][queue] -= bytes as i64;
         let apart = ahead[queue][other].unsigned_abs();
         let most = if always[queue] && always[other] { LARGEST } else { 2 * LARGEST };
         assert!(apart <= most, "{queue} is ahead of {other} by {apart}");
-        waited[other] += octets;
+        waited[other] += bytes;
         let most = 2 * LARGEST * (busy.len() as u64 - 1);
         assert!(waited[other] <= most, "{other} waited for {} bytes", waited[other]);
     }

@@ -8,9 +8,9 @@ use wire::checksum::{Sum, Summer};
 use wire::packet::{Below, Checksum};
 use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
 
-use super::trains::{continues, number, whole_by_hand};
+use super::merged_runs::{continues, number, whole_by_hand};
 use crate::pieces::NONE;
-use crate::{Arrival, Config, Engine, Flush, Run, TRAIN_MAX};
+use crate::{Arrival, Config, Engine, Flush, MERGE_MAX, Run};
 
 /// Flows of the model; the table has fewer places.
 const FLOWS: u32 = 6;
@@ -41,7 +41,7 @@ struct Waiting {
     flow: usize,
     seq: Seq,
     len: u32,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 /// A packet's number, and its bytes.
@@ -87,10 +87,10 @@ struct Receiver(Vec<Option<u8>>);
 
 impl Receiver {
     fn take(&mut self, origin: Seq, seq: Seq, payload: &[u8]) {
-        for (at, octet) in payload.iter().enumerate() {
+        for (at, byte) in payload.iter().enumerate() {
             let place = (seq + at as u32).offset_from(origin) as usize;
             if let Some(place) = self.0.get_mut(place) {
-                place.get_or_insert(*octet);
+                place.get_or_insert(*byte);
             }
         }
     }
@@ -220,14 +220,14 @@ impl Model {
             options: Options { timestamps, sack, ..Options::NONE },
         };
         // Its own number shows in what it carries, so that whose bytes were kept is seen.
-        let octet = |nth: u32| (at as u32).wrapping_mul(37).wrapping_add(nth * 11) as u8;
-        let mut octets = vec![0; below.len() + header.len()];
-        octets.extend((0..len).map(octet));
-        below.emit_tcp(&header, len as usize, Checksum::Full, &mut octets);
+        let byte = |nth: u32| (at as u32).wrapping_mul(37).wrapping_add(nth * 11) as u8;
+        let mut bytes = vec![0; below.len() + header.len()];
+        bytes.extend((0..len).map(byte));
+        below.emit_tcp(&header, len as usize, Checksum::Full, &mut bytes);
         if choice & 0x80 == 0 {
-            number(&mut octets[..HEADERS], at as u16 / 2);
+            number(&mut bytes[..HEADERS], at as u16 / 2);
         }
-        self.take(Waiting { at: self.now, flow, seq, len, octets }, odd & 0xf000 == 0xf000);
+        self.take(Waiting { at: self.now, flow, seq, len, bytes }, odd & 0xf000 == 0xf000);
     }
 
     /// It comes, perhaps as something that the link merged.
@@ -236,10 +236,10 @@ impl Model {
         if (seq + len).after(self.next[flow]) {
             self.next[flow] = seq + len;
         }
-        let (number, octets) = (self.packets.len(), packet.octets.clone());
+        let (number, bytes) = (self.packets.len(), packet.bytes.clone());
         let (before, silent) = self.heard[flow];
         self.heard[flow] = (self.now, if self.now == before { silent } else { self.now.since(before) });
-        self.direct[flow].take(origin(flow), seq, &octets[octets.len() - len as usize..]);
+        self.direct[flow].take(origin(flow), seq, &bytes[bytes.len() - len as usize..]);
         self.packets.push(Some(packet));
         self.waiting[flow].push_back(number);
         // Few different hashes: rows are crowded and hashes alike.
@@ -248,18 +248,21 @@ impl Model {
             let end = packet.1.len();
             Arrival { key, hash, ip: 0, tcp: HEADERS, end, merged, packet }
         };
-        if let Err(again) = self.thorough.on_arrival(self.now, arrive(Packet(number, octets.clone()))) {
+        if let Err(again) = self.thorough.on_arrival(self.now, arrive(Packet(number, bytes.clone()))) {
             self.engine.flush_all(Flush::Crowded);
             self.drain();
             assert!(self.waiting[flow].len() == 1, "a full engine gives everything up");
             assert!(self.thorough.on_arrival(self.now, again).is_ok(), "there is room now");
         }
-        if self.engine.pass_by(self.now, &key, hash, &octets[HEADERS..], merged) {
+        if self.engine.pass_by(self.now, &key, hash, &bytes[HEADERS..], merged) {
             self.up.push((vec![number], None));
-            self.check(&Run { key, hash, train: None, why: Flush::Alone, packet: NONE }, &[(number, octets)]);
+            self.check(
+                &Run { key, hash, merged_run: None, why: Flush::Alone, packet: NONE },
+                &[(number, bytes)],
+            );
             return self.drain();
         }
-        let packet = Packet(number, octets);
+        let packet = Packet(number, bytes);
         // Of some nothing has looked at the checksum, which is right: then with and without it must be the same.
         let sums = number.is_multiple_of(3).then_some(Sum::of as Summer);
         let followed = match merged || number.is_multiple_of(5) {
@@ -308,21 +311,21 @@ impl Model {
     }
 
     fn check(&mut self, run: &Run, packets: &[Numbered]) {
-        let count = run.train.as_ref().map_or(1, |train| usize::from(train.count()));
+        let count = run.merged_run.as_ref().map_or(1, |merged_run| usize::from(merged_run.count()));
         assert_eq!(packets.len(), count, "{run:?}");
-        assert!((1..=TRAIN_MAX).contains(&count) && (count > 1) == run.train.is_some());
-        for (nth, (number, octets)) in packets.iter().enumerate() {
+        assert!((1..=MERGE_MAX).contains(&count) && (count > 1) == run.merged_run.is_some());
+        for (nth, (number, bytes)) in packets.iter().enumerate() {
             let waiting = self.packets[*number].take().expect("it goes up once");
-            assert_eq!((&key(waiting.flow), octets), (&run.key, &waiting.octets), "its own and as it came");
+            assert_eq!((&key(waiting.flow), bytes), (&run.key, &waiting.bytes), "its own and as it came");
             assert!(self.now <= waiting.at + self.longest, "held longer than the budget");
             self.check_order(*number, &waiting);
-            let text = &octets[octets.len() - waiting.len as usize..];
+            let text = &bytes[bytes.len() - waiting.len as usize..];
             self.through[waiting.flow].take(origin(waiting.flow), waiting.seq, text);
-            if let Some(train) = &run.train {
-                assert_eq!(&octets[train.text(nth as u16)], text, "{nth} of {run:?}");
+            if let Some(merged_run) = &run.merged_run {
+                assert_eq!(&bytes[merged_run.text(nth as u16)], text, "{nth} of {run:?}");
             }
         }
-        let size = run.train.as_ref().map_or(0, |train| train.text(0).len());
+        let size = run.merged_run.as_ref().map_or(0, |merged_run| merged_run.text(0).len());
         for pair in packets.windows(2) {
             assert!(continues(&pair[0].1, &pair[1].1, 0, size, true), "of another kind, in {run:?}");
             assert!(whole_by_hand(&pair[0].1) && whole_by_hand(&pair[1].1), "whole");
@@ -346,8 +349,8 @@ impl Model {
 fn next_run(engine: &mut Engine<Packet>) -> Option<(Run, Vec<Numbered>)> {
     let mut run = engine.poll_run()?;
     let mut packets = Vec::new();
-    while let Some(Packet(number, octets)) = engine.next_packet(&mut run) {
-        packets.push((number, octets));
+    while let Some(Packet(number, bytes)) = engine.next_packet(&mut run) {
+        packets.push((number, bytes));
     }
     Some((run, packets))
 }

@@ -22,14 +22,14 @@ impl Connection {
     /// RFC 9768, 3.1.5-11, 3.2-1, 3.2-2 and 3.2.2.5.1-3.
     #[cold]
     pub(crate) fn count_codepoint(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        let octets = seg.payload.len() as u32;
-        let data = octets > 0 || self.rcv_nxt != self.last_ack_sent;
+        let bytes = seg.payload.len() as u32;
+        let data = bytes > 0 || self.rcv_nxt != self.last_ack_sent;
         // An acknowledgment of acknowledgments alone must not pass for a duplicate, which to a peer with SACK it does
         // not as long as there are no blocks to send.
         let may_answer = data || (self.bits.has(Bits::SACK) && self.reassembly.is_none());
         let marked = seg.ecn == Ecn::Marked;
         let Some(state) = self.accecn_mut() else { return };
-        let now = state.receiver.on_packet(seg.ecn, seg.merged, octets, data);
+        let now = state.receiver.on_packet(seg.ecn, seg.merged, bytes, data);
         cx.counters.marks_in += u64::from(marked);
         if now && may_answer {
             self.due |= Due::ACK;
@@ -129,7 +129,7 @@ impl Connection {
         let feedback = Feedback {
             ace: seg.flags.ace(),
             counters: seg.options.accecn,
-            octets: data + sacked,
+            bytes: data + sacked,
             fin: acked > data,
             mss: self.snd_mss.into(),
             orderly: self.loss.is_none(),
@@ -164,8 +164,8 @@ impl Connection {
             now: cx.now,
             segments: told.segments,
             marked_segments: told.marks,
-            octets: feedback.octets,
-            marked_octets: told.marked_octets,
+            bytes: feedback.bytes,
+            marked_bytes: told.marked_bytes,
         });
         if told.marks > 0 {
             self.on_marks(cx);

@@ -2,13 +2,13 @@
 
 use base::Seq;
 use wire::Ecn;
-use wire::tcp::{AccEcn as Counters, CounterOrder, EcnOctets, MAX_OPTIONS_LEN};
+use wire::tcp::{AccEcn as Counters, CounterOrder, EcnBytes, MAX_OPTIONS_LEN};
 
 use super::FIRST_COUNT;
 use crate::info::AccEcnInfo;
 
 /// Initial values of the byte counters: not zero, so that a middlebox that zeroes them is detected (section 3.2.1).
-pub(super) const FIRST_OCTETS: EcnOctets = EcnOctets { ect0: 1, ce: 0, ect1: 1 };
+pub(super) const FIRST_BYTES: EcnBytes = EcnBytes { ect0: 1, ce: 0, ect1: 1 };
 /// Marks since the last acknowledgment that earn one: of data that is not acknowledged, and of nothing but
 /// acknowledgments (section 3.2.2.5.1).
 const MARKS_OF_DATA: u32 = 2;
@@ -49,9 +49,9 @@ pub(crate) struct Room {
 pub(crate) struct Receiver {
     /// Packets with CE (r.cep).
     packets: u32,
-    octets: EcnOctets,
+    bytes: EcnBytes,
     /// Counters in the last option sent.
-    told: EcnOctets,
+    told: EcnBytes,
     /// The codepoint of the latest SYN or SYN-ACK.
     pub(super) handshake: Ecn,
     /// A SYN-ACK with CE was counted.
@@ -74,8 +74,8 @@ impl Receiver {
     pub(super) fn new(handshake: Ecn) -> Receiver {
         Receiver {
             packets: FIRST_COUNT,
-            octets: FIRST_OCTETS,
-            told: FIRST_OCTETS,
+            bytes: FIRST_BYTES,
+            told: FIRST_BYTES,
             handshake,
             greeted: false,
             last: handshake,
@@ -119,28 +119,28 @@ impl Receiver {
         self.demand = self.demand.max(n);
     }
 
-    /// An acceptable packet arrived, in `segments` of the wire, with `octets` of payload. `unacknowledged`: data waits
+    /// An acceptable packet arrived, in `segments` of the wire, with `bytes` of payload. `unacknowledged`: data waits
     /// for its acknowledgment. Does it earn one at once?
     /// RFC 9768, 3.2-1, 3.2-2, 3.2.2.5.1-1 and 3.2.2.5.1-2.
     pub(super) fn on_packet(
         &mut self,
         codepoint: Ecn,
         segments: u16,
-        octets: u32,
+        bytes: u32,
         unacknowledged: bool,
     ) -> bool {
         let marked = codepoint == Ecn::Marked;
         match codepoint {
             Ecn::NotCapable => {}
-            Ecn::Capable0 => self.octets.ect0 = self.octets.ect0.wrapping_add(octets),
-            Ecn::Capable1 => self.octets.ect1 = self.octets.ect1.wrapping_add(octets),
-            Ecn::Marked => self.octets.ce = self.octets.ce.wrapping_add(octets),
+            Ecn::Capable0 => self.bytes.ect0 = self.bytes.ect0.wrapping_add(bytes),
+            Ecn::Capable1 => self.bytes.ect1 = self.bytes.ect1.wrapping_add(bytes),
+            Ecn::Marked => self.bytes.ce = self.bytes.ce.wrapping_add(bytes),
         }
         if marked {
             self.packets = self.packets.wrapping_add(segments.into());
             self.unsaid += u32::from(segments);
         }
-        let begins = marked && octets > 0 && self.last != Ecn::Marked;
+        let begins = marked && bytes > 0 && self.last != Ecn::Marked;
         self.last = codepoint;
         begins || self.unsaid >= if unacknowledged { MARKS_OF_DATA } else { MARKS_OF_ACKS }
     }
@@ -172,23 +172,23 @@ impl Receiver {
         self.tells(telling)
             && (telling >= Telling::Always
                 || self.demand > 0
-                || self.octets != self.told
+                || self.bytes != self.told
                 || beacon_us.is_some_and(|pause| waited >= pause))
     }
 
     /// The counters of a SYN-ACK: all of them, still as they began.
     pub(super) fn first_option(&mut self, now_us: u32) -> Counters {
         self.option_us = Some(now_us);
-        Counters::new(CounterOrder::Ect1First, FIELDS, &FIRST_OCTETS)
+        Counters::new(CounterOrder::Ect1First, FIELDS, &FIRST_BYTES)
     }
 
     /// The fields of an option in this order that must be there, because they differ from `since`.
-    fn needed(&self, order: CounterOrder, since: &EcnOctets) -> u8 {
+    fn needed(&self, order: CounterOrder, since: &EcnBytes) -> u8 {
         let places = match order {
             CounterOrder::Ect0First => [1, 2, 3],
             CounterOrder::Ect1First => [3, 2, 1],
         };
-        let now = &self.octets;
+        let now = &self.bytes;
         let moved = [now.ect0 != since.ect0, now.ce != since.ce, now.ect1 != since.ect1];
         places.into_iter().zip(moved).filter(|(_, moved)| *moved).map(|(place, _)| place).max().unwrap_or(0)
     }
@@ -197,22 +197,22 @@ impl Receiver {
     /// changed since the last option must be in it, or there is none.
     /// RFC 9768, 3.2.3.1-1, 3.2.3.3-2, 3.2.3.3-5 and 3.2.3.3-6.
     pub(super) fn option(&mut self, now_us: u32, room: Room) -> Option<(Counters, usize)> {
-        let ect0_first = !room.linux && self.octets.ect1 == FIRST_OCTETS.ect1;
+        let ect0_first = !room.linux && self.bytes.ect1 == FIRST_BYTES.ect1;
         let orders = match ect0_first {
             true => [CounterOrder::Ect0First, CounterOrder::Ect1First],
             false => [CounterOrder::Ect1First, CounterOrder::Ect0First],
         };
         let orders = &orders[..if room.linux { 1 } else { 2 }];
         let whole = room.linux || self.demand > 0;
-        let most = if whole { FIELDS } else { self.needed(orders[0], &FIRST_OCTETS).max(1) };
+        let most = if whole { FIELDS } else { self.needed(orders[0], &FIRST_BYTES).max(1) };
         // Better with all that ever changed, and a block less, than with only what the peer should not know yet.
         let news = self.fit(orders, most, room, |order| self.needed(order, &self.told));
-        let all = self.fit(orders, most, room, |order| self.needed(order, &FIRST_OCTETS).max(1));
+        let all = self.fit(orders, most, room, |order| self.needed(order, &FIRST_BYTES).max(1));
         let (order, fields, blocks) = if room.linux { news } else { all.or(news) }?;
-        self.told = self.octets;
+        self.told = self.bytes;
         self.demand = self.demand.saturating_sub(1);
         self.option_us = Some(now_us);
-        Some((Counters::new(order, fields, &self.octets), blocks))
+        Some((Counters::new(order, fields, &self.bytes), blocks))
     }
 
     /// Order, fields and SACK blocks of the best option that has `least` fields.
@@ -238,16 +238,16 @@ impl Receiver {
 
     pub(super) fn describe(&self, info: &mut AccEcnInfo) {
         info.received_ce = self.packets.wrapping_sub(FIRST_COUNT);
-        info.received_octets = since_first(&self.octets);
+        info.received_bytes = since_first(&self.bytes);
         info.option_blocked = self.silent;
     }
 }
 
 /// Bytes counted since the beginning.
-pub(super) fn since_first(octets: &EcnOctets) -> EcnOctets {
-    EcnOctets {
-        ect0: octets.ect0.wrapping_sub(FIRST_OCTETS.ect0),
-        ce: octets.ce.wrapping_sub(FIRST_OCTETS.ce),
-        ect1: octets.ect1.wrapping_sub(FIRST_OCTETS.ect1),
+pub(super) fn since_first(bytes: &EcnBytes) -> EcnBytes {
+    EcnBytes {
+        ect0: bytes.ect0.wrapping_sub(FIRST_BYTES.ect0),
+        ce: bytes.ce.wrapping_sub(FIRST_BYTES.ce),
+        ect1: bytes.ect1.wrapping_sub(FIRST_BYTES.ect1),
     }
 }

@@ -1,10 +1,10 @@
 //! The peer's feedback about our packets: wrapping counters extended, and conclusions about the path.
 
 use base::Seq;
-use wire::tcp::{AccEcn as Counters, EcnOctets};
+use wire::tcp::{AccEcn as Counters, EcnBytes};
 
 use super::FIRST_COUNT;
-use super::receiver::{FIRST_OCTETS, since_first};
+use super::receiver::{FIRST_BYTES, since_first};
 use crate::info::{AccEcnInfo, OptionSeen};
 
 /// The ACE field counts modulo this.
@@ -31,7 +31,7 @@ pub(crate) struct Feedback {
     pub(crate) ace: u8,
     pub(crate) counters: Option<Counters>,
     /// Bytes of ours newly known to have arrived.
-    pub(crate) octets: u32,
+    pub(crate) bytes: u32,
     /// A FIN among them.
     pub(crate) fin: bool,
     /// Bytes of a full segment.
@@ -48,7 +48,7 @@ pub(crate) struct Told {
     /// Packets of ours newly known to have arrived with CE.
     pub(crate) marks: u32,
     /// Bytes in them; estimated where the peer sends no counters.
-    pub(crate) marked_octets: u32,
+    pub(crate) marked_bytes: u32,
     /// The feedback is impossible.
     pub(crate) absurd: bool,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Faults {
 #[derive(Debug)]
 pub(crate) struct Sender {
     packets: u32,
-    octets: EcnOctets,
+    bytes: EcnBytes,
     pub(super) seen: OptionSeen,
     pub(super) faults: Faults,
     /// The first ACE field was looked at.
@@ -90,7 +90,7 @@ impl Sender {
     pub(super) fn new() -> Sender {
         Sender {
             packets: FIRST_COUNT,
-            octets: FIRST_OCTETS,
+            bytes: FIRST_BYTES,
             seen: OptionSeen::Never,
             faults: Faults::default(),
             checked: false,
@@ -138,14 +138,14 @@ impl Sender {
     /// The counters of an option; bytes newly marked, unless they contradict what was told before.
     /// RFC 9768, 3.2.3.1-2.
     fn take_counters(&mut self, counters: Counters) -> Option<u32> {
-        let EcnOctets { ect0, ce, ect1 } = self.octets;
+        let EcnBytes { ect0, ce, ect1 } = self.bytes;
         let steps = [(ect0, counters.ect0()), (ce, counters.ce()), (ect1, counters.ect1())].map(advance);
         if self.seen != OptionSeen::Counters || counters.fields() == 0 || steps.iter().any(|step| *step < 0) {
             return None;
         }
         let [d0, dc, d1] = steps.map(|step| step as u32);
-        self.octets =
-            EcnOctets { ect0: ect0.wrapping_add(d0), ce: ce.wrapping_add(dc), ect1: ect1.wrapping_add(d1) };
+        self.bytes =
+            EcnBytes { ect0: ect0.wrapping_add(d0), ce: ce.wrapping_add(dc), ect1: ect1.wrapping_add(d1) };
         Some(dc)
     }
 
@@ -155,19 +155,19 @@ impl Sender {
         self.meet_option(feedback.counters);
         let marked = feedback.counters.and_then(|counters| self.take_counters(counters));
         let size = if self.size == 0 { feedback.mss } else { self.size };
-        let segments = feedback.octets.div_ceil(size.max(1)) + u32::from(feedback.fin);
+        let segments = feedback.bytes.div_ceil(size.max(1)) + u32::from(feedback.fin);
         self.note_stretch(segments);
         let least = u32::from(feedback.ace).wrapping_sub(self.packets) % CYCLE;
         let marks = self.whole_count(least, segments, marked, feedback);
         self.packets = self.packets.wrapping_add(marks);
         self.delivered = self.delivered.wrapping_add(segments);
-        let estimated = (marks * size).min(feedback.octets);
+        let estimated = (marks * size).min(feedback.bytes);
         Told {
             segments,
             marks,
-            marked_octets: marked.unwrap_or(estimated),
+            marked_bytes: marked.unwrap_or(estimated),
             absurd: marks == 0
-                && marked.is_some_and(|octets| octets > 0)
+                && marked.is_some_and(|bytes| bytes > 0)
                 && segments <= CERTAIN
                 && feedback.orderly,
         }
@@ -190,11 +190,11 @@ impl Sender {
         let safest = segments - (segments - least) % CYCLE;
         match marked {
             Some(0) => least,
-            Some(octets) if octets >= feedback.octets => safest,
-            Some(octets) => {
+            Some(bytes) if bytes >= feedback.bytes => safest,
+            Some(bytes) => {
                 // As large a part of the segments as of the bytes, to the nearest count that ends in these three bits.
-                let part = u64::from(octets) * u64::from(segments);
-                let part = part.div_ceil(u64::from(feedback.octets.max(1))) as u32;
+                let part = u64::from(bytes) * u64::from(segments);
+                let part = part.div_ceil(u64::from(feedback.bytes.max(1))) as u32;
                 let below = part.saturating_sub(part.wrapping_sub(least) % CYCLE).max(least);
                 let near = if part > below + CYCLE / 2 { below + CYCLE } else { below };
                 near.min(safest)
@@ -229,7 +229,7 @@ impl Sender {
     pub(super) fn describe(&self, info: &mut AccEcnInfo) {
         info.delivered = self.delivered;
         info.delivered_ce = self.packets.wrapping_sub(FIRST_COUNT);
-        info.delivered_octets = since_first(&self.octets);
+        info.delivered_bytes = since_first(&self.bytes);
         info.option_seen = self.seen;
         info.capable = self.is_capable();
         info.unsure = self.faults.unsure;

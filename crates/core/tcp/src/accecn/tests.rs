@@ -3,7 +3,7 @@
 
 use base::{Rng, Seq};
 use wire::Ecn;
-use wire::tcp::{AccEcn as Counters, CounterOrder, EcnOctets, MAX_OPTIONS_LEN};
+use wire::tcp::{AccEcn as Counters, CounterOrder, EcnBytes, MAX_OPTIONS_LEN};
 
 use super::handshake::Mode;
 use super::receiver::{Room, Telling};
@@ -13,8 +13,8 @@ use crate::{AccEcnInfo, Config, EcnPolicy, OptionSeen};
 
 const MSS: u32 = 1_000;
 
-fn feedback(ace: u32, counters: Option<Counters>, octets: u32) -> Feedback {
-    Feedback { ace: (ace & 7) as u8, counters, octets, fin: false, mss: MSS, orderly: true }
+fn feedback(ace: u32, counters: Option<Counters>, bytes: u32) -> Feedback {
+    Feedback { ace: (ace & 7) as u8, counters, bytes, fin: false, mss: MSS, orderly: true }
 }
 
 fn told_by(sender: &Sender) -> AccEcnInfo {
@@ -24,7 +24,7 @@ fn told_by(sender: &Sender) -> AccEcnInfo {
 }
 
 fn counters(ect0: u32, ce: u32, ect1: u32) -> Option<Counters> {
-    Some(Counters::new(CounterOrder::Ect0First, 3, &EcnOctets { ect0, ce, ect1 }))
+    Some(Counters::new(CounterOrder::Ect0First, 3, &EcnBytes { ect0, ce, ect1 }))
 }
 
 /// RFC 9768, 3.1.2-1, 3.1.2-2, 3.1.2-3, 3.1.2-4, 3.1.2-5, 3.1.3-1 and 3.1.3-2.
@@ -70,15 +70,15 @@ fn cycles_of_the_count() {
         let mut sender = Sender::new();
         sender.on_sent(MSS, MSS);
         for _ in 0..50 {
-            let octets = if stretched { 6 * MSS } else { MSS };
-            assert_eq!(sender.on_feedback(&feedback(5, None, octets)).marks, 0);
+            let bytes = if stretched { 6 * MSS } else { MSS };
+            assert_eq!(sender.on_feedback(&feedback(5, None, bytes)).marks, 0);
         }
-        let octets = segments * MSS;
-        let counters = marked.and_then(|marked| counters(1 + octets - marked, marked, 1));
-        let told = sender.on_feedback(&feedback(5 + step, counters, octets));
+        let bytes = segments * MSS;
+        let counters = marked.and_then(|marked| counters(1 + bytes - marked, marked, 1));
+        let told = sender.on_feedback(&feedback(5 + step, counters, bytes));
         assert_eq!(told.marks, count, "{segments} {step} {stretched} {marked:?}");
         assert_eq!(told_by(&sender).delivered_ce, count);
-        assert_eq!(told.marked_octets, marked.unwrap_or((count * MSS).min(octets)));
+        assert_eq!(told.marked_bytes, marked.unwrap_or((count * MSS).min(bytes)));
     }
 }
 
@@ -92,8 +92,8 @@ fn counts_survive_lost_acknowledgments() {
         let mut rng = Rng::new(seed);
         let (with, mark, lose) = (seed % 2 == 0, rng.below(100) as f64 / 100.0, rng.below(90) as f64 / 100.0);
         let (mut receiver, mut sender) = (Receiver::new(Ecn::NotCapable), Sender::new());
-        let mut truth = EcnOctets { ect0: 0, ce: 0, ect1: 0 };
-        let (mut marked, mut waits, mut octets) = (0, 0, 0);
+        let mut truth = EcnBytes { ect0: 0, ce: 0, ect1: 0 };
+        let (mut marked, mut waits, mut bytes) = (0, 0, 0);
         sender.on_sent(MSS, MSS);
         for packet in 0..2_000 {
             let codepoint = match rng.chance(mark) {
@@ -101,7 +101,7 @@ fn counts_survive_lost_acknowledgments() {
                 false => [Ecn::Capable0, Ecn::Capable1][usize::from(rng.chance(0.1))],
             };
             receiver.on_packet(codepoint, 1, MSS, true);
-            (waits, octets) = (waits + 1, octets + MSS);
+            (waits, bytes) = (waits + 1, bytes + MSS);
             marked += u32::from(codepoint == Ecn::Marked);
             match codepoint {
                 Ecn::Marked => truth.ce += MSS,
@@ -115,13 +115,13 @@ fn counts_survive_lost_acknowledgments() {
             }
             let room = Room { stamps: true, blocks: 0, linux: seed % 4 == 0 };
             let option = receiver.option(0, room).map(|(option, _)| option).filter(|_| with);
-            let told = sender.on_feedback(&feedback(receiver.packets(), option, octets));
+            let told = sender.on_feedback(&feedback(receiver.packets(), option, bytes));
             assert!(!told.absurd, "seed {seed}: {told:?}");
             receiver.on_told();
-            (waits, octets) = (0, 0);
+            (waits, bytes) = (0, 0);
             let info = told_by(&sender);
             if with {
-                assert_eq!(info.delivered_octets, truth, "seed {seed}, packet {packet}");
+                assert_eq!(info.delivered_bytes, truth, "seed {seed}, packet {packet}");
             }
             assert_eq!(info.delivered_ce, marked, "seed {seed}, packet {packet}");
         }
@@ -142,13 +142,13 @@ fn first_options() {
     assert_eq!(seen(counters(1, 0, 0)), OptionSeen::Zeroed);
     assert_eq!(seen(counters(77, 5, 9)), OptionSeen::Counters, "others begin as they like");
     assert_eq!(
-        seen(Some(Counters::new(CounterOrder::Ect1First, 0, &EcnOctets::default()))),
+        seen(Some(Counters::new(CounterOrder::Ect1First, 0, &EcnBytes::default()))),
         OptionSeen::Empty
     );
     let mut sender = Sender::new();
     sender.meet_option(counters(0, 0, 0));
     let told = sender.on_feedback(&feedback(6, counters(1, 900, 1), 1_000));
-    assert_eq!((told.marks, told.marked_octets), (1, 1_000), "zeroed once, ignored for ever");
+    assert_eq!((told.marks, told.marked_bytes), (1, 1_000), "zeroed once, ignored for ever");
 }
 
 /// RFC 9768, 3.2.3.1-2.
@@ -159,20 +159,20 @@ fn counters_wrap_and_do_not_go_back() {
     for _ in 0..40 {
         ce = ce.wrapping_add(1 << 22);
         let told = sender.on_feedback(&feedback(5, counters(1, ce & 0xff_ffff, 1), 1 << 22));
-        assert_eq!(told.marked_octets, 1 << 22);
+        assert_eq!(told.marked_bytes, 1 << 22);
     }
     let back = sender.on_feedback(&feedback(5, counters(1, (ce - 1) & 0xff_ffff, 1), 1_000));
-    assert_eq!((back.marks, back.marked_octets), (0, 0));
-    assert_eq!(told_by(&sender).delivered_octets.ce, ce);
+    assert_eq!((back.marks, back.marked_bytes), (0, 0));
+    assert_eq!(told_by(&sender).delivered_bytes.ce, ce);
 }
 
 /// RFC 9768, 3.2.3.2.5-2.
 #[test]
-fn octets_marked_in_no_packet() {
-    let absurd = |octets, orderly| {
+fn bytes_marked_in_no_packet() {
+    let absurd = |bytes, orderly| {
         let mut sender = Sender::new();
         sender.on_sent(MSS, MSS);
-        sender.on_feedback(&Feedback { orderly, ..feedback(5, counters(1, 1_000, 1), octets) }).absurd
+        sender.on_feedback(&Feedback { orderly, ..feedback(5, counters(1, 1_000, 1), bytes) }).absurd
     };
     assert!(absurd(2 * MSS, true));
     assert!(!absurd(8 * MSS, true), "a cycle may have passed");
@@ -232,7 +232,7 @@ fn options_fit() {
     for seed in 0..2_000 {
         let mut rng = Rng::new(seed);
         let mut receiver = Receiver::new(Ecn::NotCapable);
-        let mut sent = EcnOctets { ect0: 1, ce: 0, ect1: 1 };
+        let mut sent = EcnBytes { ect0: 1, ce: 0, ect1: 1 };
         let mut now = sent;
         for _ in 0..10 {
             let codepoint =
@@ -256,7 +256,7 @@ fn options_fit() {
             let len = base + sack + Counters::padded_len(option.fields(), kept > 0);
             assert!(len <= MAX_OPTIONS_LEN && kept <= blocks && kept >= blocks.min(2), "seed {seed}");
             let told = |counter: Option<u32>, before| counter.unwrap_or(before);
-            let shown = EcnOctets {
+            let shown = EcnBytes {
                 ect0: told(option.ect0(), sent.ect0),
                 ce: told(option.ce(), sent.ce),
                 ect1: told(option.ect1(), sent.ect1),

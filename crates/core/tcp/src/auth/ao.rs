@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use base::{FlowKey, Seq};
 use wire::tcp::{Flags, Signature};
 
-use super::octets::{Covered, addresses};
+use super::bytes::{Covered, addresses};
 use super::{KeyError, Keyring, MasterKey, Refused, TAG_MAX};
 
 /// A sequence number of 64 bits, as far as it has come: the upper half is the extension (RFC 5925, section 6.2).
@@ -234,10 +234,10 @@ impl Ao {
     /// The peer asks to be answered with this key.
     /// RFC 5925, 7.5-4.
     fn follow(&mut self, next: u8) -> bool {
-        let wished = self.keys.iter().position(|key| key.master.send_id == next);
-        match wished.filter(|&wished| wished != self.current) {
-            Some(wished) => {
-                self.current = wished;
+        let requested = self.keys.iter().position(|key| key.master.send_id == next);
+        match requested.filter(|&requested| requested != self.current) {
+            Some(requested) => {
+                self.current = requested;
                 true
             }
             None => false,
@@ -310,7 +310,7 @@ fn derive(master: &MasterKey, flow: &FlowKey, source: Seq, destination: Seq) -> 
     let (addrs, len) = addresses(from.addr, to.addr);
     let bits = (master.algorithm.tag_len() as u16 * 8).to_be_bytes();
     let key = master.algorithm.tag(
-        master.secret.octets(),
+        master.secret.bytes(),
         &[
             b"\x01TCP-AO",
             &addrs[..len],

@@ -42,12 +42,12 @@ pub struct Secret(Box<[u8]>);
 
 impl Secret {
     /// At most [`KEY_MAX`] bytes.
-    pub fn new(octets: &[u8]) -> Option<Secret> {
-        (octets.len() <= KEY_MAX).then(|| Secret(octets.into()))
+    pub fn new(bytes: &[u8]) -> Option<Secret> {
+        (bytes.len() <= KEY_MAX).then(|| Secret(bytes.into()))
     }
 
     /// The bytes.
-    pub fn octets(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
@@ -124,7 +124,7 @@ impl MasterKey {
 
     /// RFC 5925, 3.1-1.
     pub(super) fn check(&self) -> Result<(), KeyError> {
-        if self.secret.octets().is_empty()
+        if self.secret.bytes().is_empty()
             || self.mac_len < 4
             || usize::from(self.mac_len) > self.algorithm.tag_len()
         {
@@ -163,7 +163,7 @@ impl Keyring {
     /// Adds a key, or replaces the one for the same peers.
     /// RFC 5925, 2.2-3.
     pub fn set_md5(&mut self, key: Md5Key) -> Result<(), KeyError> {
-        if key.secret.octets().is_empty() {
+        if key.secret.bytes().is_empty() {
             return Err(KeyError::Invalid);
         }
         if self.ao_required || self.ao.iter().any(|ao| ao.peers.meets(key.peers)) {

@@ -10,9 +10,9 @@
 
 mod algorithm;
 mod ao;
+mod bytes;
 mod connection;
 mod keyring;
-mod octets;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ pub use ao::{AoCounts, AoKeyReport};
 pub use keyring::{KEY_MAX, KeyError, Keyring, MAC_LEN, MAC_LEN_MAX, MasterKey, Md5Key, Peers, Secret};
 
 use ao::Ao;
-use octets::Covered;
+use bytes::Covered;
 
 /// Why a segment is not believed: dropped in silence, and counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,7 +137,7 @@ impl Auth {
         let (src, dst) = (self.flow.local().addr, self.flow.remote().addr);
         let Some(covered) = Covered::new(src, dst, tcp, &signed) else { return };
         let tag = match &self.kind {
-            Kind::Md5(key) => key.algorithm.tag(key.secret.octets(), &covered.md5()),
+            Kind::Md5(key) => key.algorithm.tag(key.secret.bytes(), &covered.md5()),
             Kind::Ao(ao) => ao.mac(&covered),
         };
         let mac = &mut tcp[signed.mac];
@@ -155,7 +155,7 @@ impl Auth {
         match (&mut self.kind, seg.options.signature, &covered) {
             (_, Some(Signature::Several), _) => Err(Refused::Several),
             (Kind::Md5(key), Some(Signature::Md5), Some(covered)) => {
-                let right = key.algorithm.tag(key.secret.octets(), &covered.md5());
+                let right = key.algorithm.tag(key.secret.bytes(), &covered.md5());
                 match algorithm::same(&right[..16], given(signed.clone())) {
                     true => Ok(false),
                     false => Err(Refused::Md5Bad),

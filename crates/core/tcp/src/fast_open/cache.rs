@@ -175,8 +175,8 @@ mod tests {
         Instant::from_secs(1_000 + secs)
     }
 
-    fn got(octets: &[u8]) -> FastOpenOutcome {
-        FastOpenOutcome { mss: 1_400, cookie: FastOpen::cookie(octets, false), lesson: Lesson::Answered }
+    fn got(bytes: &[u8]) -> FastOpenOutcome {
+        FastOpenOutcome { mss: 1_400, cookie: FastOpen::cookie(bytes, false), lesson: Lesson::Answered }
     }
 
     #[test]

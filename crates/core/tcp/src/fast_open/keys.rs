@@ -38,8 +38,8 @@ pub enum CookieWorth {
 
 impl FastOpenKeys {
     /// From 16 bytes, or from 32: the first key and then the second.
-    pub fn new(octets: &[u8]) -> Option<FastOpenKeys> {
-        let (first, rest) = octets.split_first_chunk()?;
+    pub fn new(bytes: &[u8]) -> Option<FastOpenKeys> {
+        let (first, rest) = bytes.split_first_chunk()?;
         let second = match rest {
             [] => None,
             rest => Some(rest.try_into().ok()?),
@@ -48,14 +48,14 @@ impl FastOpenKeys {
     }
 
     /// Both keys, and how many bytes of them there are.
-    pub fn octets(&self) -> ([u8; 2 * KEY], usize) {
-        let mut octets = [0; 2 * KEY];
-        octets[..KEY].copy_from_slice(&self.first);
+    pub fn bytes(&self) -> ([u8; 2 * KEY], usize) {
+        let mut bytes = [0; 2 * KEY];
+        bytes[..KEY].copy_from_slice(&self.first);
         match self.second {
-            None => (octets, KEY),
+            None => (bytes, KEY),
             Some(second) => {
-                octets[KEY..].copy_from_slice(&second);
-                (octets, 2 * KEY)
+                bytes[KEY..].copy_from_slice(&second);
+                (bytes, 2 * KEY)
             }
         }
     }
@@ -68,11 +68,11 @@ impl FastOpenKeys {
 
     /// Did we make this cookie for the client at the remote end of `flow`?
     pub fn judge(&self, flow: &FlowKey, cookie: &FastOpen) -> CookieWorth {
-        if cookie.octets() == hash(&self.first, flow) {
+        if cookie.bytes() == hash(&self.first, flow) {
             return CookieWorth::Good;
         }
         match self.second {
-            Some(second) if cookie.octets() == hash(&second, flow) => CookieWorth::Aging,
+            Some(second) if cookie.bytes() == hash(&second, flow) => CookieWorth::Aging,
             _ => CookieWorth::Bad,
         }
     }
@@ -80,13 +80,13 @@ impl FastOpenKeys {
     /// Keys as Linux's sysctl shows them: four words of eight digits each, the second key behind a comma.
     pub(crate) fn parse(text: &str) -> Option<FastOpenKeys> {
         let key = |text: &str| {
-            let mut octets = [0; KEY];
+            let mut bytes = [0; KEY];
             let mut words = text.trim().split('-');
-            for octet in octets.as_chunks_mut::<4>().0 {
+            for byte in bytes.as_chunks_mut::<4>().0 {
                 let word = words.next().filter(|word| word.len() == 8)?;
-                *octet = u32::from_str_radix(word, 16).ok()?.to_le_bytes();
+                *byte = u32::from_str_radix(word, 16).ok()?.to_le_bytes();
             }
-            words.next().is_none().then_some(octets)
+            words.next().is_none().then_some(bytes)
         };
         match text.split_once(',') {
             None => Some(FastOpenKeys { first: key(text)?, second: None }),
@@ -121,7 +121,7 @@ impl core::fmt::Debug for FastOpenKeys {
 }
 
 fn hash(key: &[u8; KEY], flow: &FlowKey) -> [u8; 8] {
-    let half = |at: usize| key[at..at + 8].iter().rev().fold(0, |word, &octet| word << 8 | u64::from(octet));
+    let half = |at: usize| key[at..at + 8].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
     let key = SipKey::new(half(0), half(8));
     let (client, server) = (flow.remote().addr.halves(), flow.local().addr.halves());
     let hash = if flow.is_v4() {
@@ -175,12 +175,12 @@ mod tests {
         // Seen from Linux 6 servers with these keys.
         let keys = FastOpenKeys::parse("a0bf63f7-ed803d81-cd641d30-cebc4a90").unwrap();
         let cookie = keys.cookie(&v4([10, 248, 0, 2], [192, 168, 0, 2]), false).unwrap();
-        assert_eq!(cookie.octets(), [0x00, 0xab, 0xaa, 0xab, 0xe8, 0xe9, 0x54, 0xc2]);
+        assert_eq!(cookie.bytes(), [0x00, 0xab, 0xaa, 0xab, 0xe8, 0xe9, 0x54, 0xc2]);
         let keys = FastOpenKeys::parse("a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4").unwrap();
         let six = |text: &str| Addr::from(text.parse::<core::net::IpAddr>().unwrap());
         let flow = flow(six("fd3d:fa7b:d17d::1"), six("fd3d:a0b:17d6::1"));
         assert_eq!(
-            keys.cookie(&flow, true).unwrap().octets(),
+            keys.cookie(&flow, true).unwrap().bytes(),
             [0xc1, 0xd1, 0xe9, 0x74, 0x2a, 0x47, 0xa9, 0xbc]
         );
     }
@@ -190,7 +190,7 @@ mod tests {
     fn a_cookie_is_good_for_its_client_until_its_key_is_gone() {
         let ours = v4([192, 0, 2, 1], [192, 0, 2, 2]);
         let (old, new) = ([1; 16], [2; 16]);
-        let keys = |octets: &[u8]| FastOpenKeys::new(octets).unwrap();
+        let keys = |bytes: &[u8]| FastOpenKeys::new(bytes).unwrap();
         let cookie = keys(&old).cookie(&ours, false).unwrap();
         assert_eq!(keys(&old).judge(&ours, &cookie), CookieWorth::Good);
         assert_eq!(keys(&[new, old].concat()).judge(&ours, &cookie), CookieWorth::Aging);
@@ -199,19 +199,19 @@ mod tests {
         {
             assert_eq!(keys(&old).judge(&other, &cookie), CookieWorth::Bad);
         }
-        let shorter = FastOpen::cookie(&cookie.octets()[..4], false).unwrap();
+        let shorter = FastOpen::cookie(&cookie.bytes()[..4], false).unwrap();
         assert_eq!(keys(&old).judge(&ours, &shorter), CookieWorth::Bad, "a part of a cookie is none");
     }
 
     #[test]
-    fn keys_have_16_or_32_octets_and_survive_being_shown() {
+    fn keys_have_16_or_32_bytes_and_survive_being_shown() {
         for len in 0..40 {
-            let octets: alloc::vec::Vec<u8> = (0..len).collect();
-            let keys = FastOpenKeys::new(&octets);
+            let bytes: alloc::vec::Vec<u8> = (0..len).collect();
+            let keys = FastOpenKeys::new(&bytes);
             assert_eq!(keys.is_some(), len == 16 || len == 32, "{len}");
             if let Some(keys) = keys {
-                let (whole, len) = keys.octets();
-                assert_eq!(whole[..len], octets[..]);
+                let (whole, len) = keys.bytes();
+                assert_eq!(whole[..len], bytes[..]);
                 assert_eq!(FastOpenKeys::parse(&keys.show()), Some(keys));
             }
         }

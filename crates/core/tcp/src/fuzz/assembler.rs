@@ -131,7 +131,7 @@ pub fn assembler(data: &[u8]) {
 fn check(real: &Assembler, oracle: &Oracle, rcv_nxt: Seq, input: &mut Input<'_>) {
     let runs = oracle.runs();
     assert_eq!(usize::from(real.runs()), runs.len());
-    assert_eq!(real.octets() as usize, runs.iter().map(|(start, end)| end - start).sum::<usize>());
+    assert_eq!(real.bytes() as usize, runs.iter().map(|(start, end)| end - start).sum::<usize>());
     assert_eq!(real.reach() as usize, runs.last().map_or(oracle.front(), |run| run.1));
     let (max, with_dsack) = (3 + input.below(2) as usize, input.below(4) == 0);
     let dsack = with_dsack.then(|| (rcv_nxt - 9, rcv_nxt - 4));

@@ -50,8 +50,8 @@ impl Pair {
         assert_eq!(self.chain.write_at(pool, offset as u32, data), fits, "all or nothing");
         if fits && end > 0 {
             self.oracle.resize(self.oracle.len().max(end), None);
-            for (slot, &octet) in self.oracle[offset..end].iter_mut().zip(data) {
-                *slot = Some(octet);
+            for (slot, &byte) in self.oracle[offset..end].iter_mut().zip(data) {
+                *slot = Some(byte);
             }
         }
     }
@@ -80,15 +80,15 @@ impl Pair {
         assert_eq!(self.chain.may_owe(pool, data.len() as u32), may);
         assert_eq!(self.chain.owe(pool, data.len() as u32), may, "all or nothing");
         if may {
-            self.oracle.extend(data.iter().map(|&octet| Some(octet)));
+            self.oracle.extend(data.iter().map(|&byte| Some(byte)));
             self.owing = !self.oracle.is_empty();
         }
     }
 
     /// They come, in pieces.
     fn settle(&mut self, pool: &mut Pool, piece: usize) {
-        let octets: Vec<u8> = self.oracle.iter().map(|octet| octet.expect("no gap was written")).collect();
-        self.chain.settle(pool, octets.chunks(piece));
+        let bytes: Vec<u8> = self.oracle.iter().map(|byte| byte.expect("no gap was written")).collect();
+        self.chain.settle(pool, bytes.chunks(piece));
         self.owing = false;
     }
 

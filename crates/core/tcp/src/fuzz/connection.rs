@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use base::{Addr, Duration, Endpoint, FlowKey, Instant, Seq};
 use cc::{Control, Cubic, NewReno};
 use wire::Ecn;
-use wire::tcp::{AccEcn, CounterOrder, EcnOctets, FastOpen, Flags, Options, SackBlocks, Segment, Timestamps};
+use wire::tcp::{AccEcn, CounterOrder, EcnBytes, FastOpen, Flags, Options, SackBlocks, Segment, Timestamps};
 
 use super::Input;
 use crate::{
@@ -21,7 +21,7 @@ const BURST_MAX: u32 = 4096;
 const PAYLOAD_MAX: u32 = 3000;
 
 /// Returns the byte of the peer's stream at `place`; ours is the complement.
-fn octet(place: u32) -> u8 {
+fn byte(place: u32) -> u8 {
     (place.wrapping_mul(0x9e37_79b1) >> 24) as u8
 }
 
@@ -101,7 +101,7 @@ impl World {
                 Connection::accept(&mut conn, &mut lent.cx(), &open, control(bits & 16), &syn).grant(option);
             }
             (true, true) => {
-                let data: Vec<u8> = (0..input.below(PAYLOAD_MAX)).map(octet).collect();
+                let data: Vec<u8> = (0..input.below(PAYLOAD_MAX)).map(byte).collect();
                 let syn = segment(irs, Seq::new(0), asks, input.u16(), offer(input), &data);
                 Connection::accept_fast(&mut conn, &mut lent.cx(), &open, control(bits & 16), &syn, option);
             }
@@ -109,7 +109,7 @@ impl World {
                 Connection::connect(&mut conn, &mut lent.cx(), &open, control(bits & 16));
             }
             (false, true) => {
-                let data: Vec<u8> = (0..input.below(PAYLOAD_MAX)).map(|i| !octet(i)).collect();
+                let data: Vec<u8> = (0..input.below(PAYLOAD_MAX)).map(|i| !byte(i)).collect();
                 let offer = FastOpenOffer { option, mss: input.u16() };
                 let (cx, control) = (&mut lent.cx(), control(bits & 16));
                 wrote = Connection::connect_fast(&mut conn, cx, &open, control, &offer, &data) as u32;
@@ -252,7 +252,7 @@ impl World {
         }
         let first = seq + u32::from(flags.has(Flags::SYN));
         let place = first.offset_from(self.irs + 1);
-        let payload: Vec<u8> = (0..len).map(|i| octet(place.wrapping_add(i))).collect();
+        let payload: Vec<u8> = (0..len).map(|i| byte(place.wrapping_add(i))).collect();
         let mut segment = segment(seq, ack, flags, window, options, &payload);
         segment.ecn = if window & 7 == 7 { Ecn::Marked } else { Ecn::of((window & 3) as u8 & 2) };
         let nxt = self.conn.info(self.lent.now).rcv_nxt;
@@ -273,7 +273,7 @@ impl World {
 
     fn write(&mut self, input: &mut Input<'_>) {
         let len = input.below(PAYLOAD_MAX);
-        let data: Vec<u8> = (0..len).map(|i| !octet(self.wrote.wrapping_add(i))).collect();
+        let data: Vec<u8> = (0..len).map(|i| !byte(self.wrote.wrapping_add(i))).collect();
         match self.conn.write(&mut self.lent.cx(), &data) {
             Ok(n) => {
                 assert!(n as u32 <= len && (n > 0 || len == 0));
@@ -292,7 +292,7 @@ impl World {
                 assert_eq!(peeked, into[..n], "what was peeked at is read");
                 for (i, &got) in into[..n].iter().enumerate() {
                     let place = self.read + i as u32;
-                    assert_eq!(got, octet(place), "byte {place} of the peer's stream changed");
+                    assert_eq!(got, byte(place), "byte {place} of the peer's stream changed");
                 }
                 self.read += n as u32;
             }
@@ -359,10 +359,10 @@ impl World {
         // The bytes of a SYN stand behind it.
         let first = header.seq + u32::from(header.flags.has(Flags::SYN));
         let place = first.offset_from(self.isn + 1);
-        for (i, &octet_sent) in payload.iter().enumerate() {
+        for (i, &byte_sent) in payload.iter().enumerate() {
             let place = place.wrapping_add(i as u32);
             assert!(place < self.wrote, "byte {place} was never written");
-            assert_eq!(octet_sent, !octet(place), "byte {place} of our stream changed");
+            assert_eq!(byte_sent, !byte(place), "byte {place} of our stream changed");
         }
         if header.flags.has(Flags::FIN) {
             assert_eq!(place.wrapping_add(tx.len), self.wrote, "FIN stands behind what was written");
@@ -466,8 +466,8 @@ fn counts(flags: Flags, options: &mut Options, input: &mut Input<'_>) -> Flags {
     let choice = input.u8();
     if choice & 3 == 3 {
         let order = if choice & 4 == 0 { CounterOrder::Ect0First } else { CounterOrder::Ect1First };
-        let octets = EcnOctets { ect0: input.u16().into(), ce: input.u16().into(), ect1: input.u32() };
-        options.accecn = Some(AccEcn::new(order, choice >> 3 & 3, &octets));
+        let bytes = EcnBytes { ect0: input.u16().into(), ce: input.u16().into(), ect1: input.u32() };
+        options.accecn = Some(AccEcn::new(order, choice >> 3 & 3, &bytes));
     }
     flags.with_ace(u32::from(choice >> 5))
 }

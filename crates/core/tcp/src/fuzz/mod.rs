@@ -17,7 +17,7 @@ pub use assembler::assembler;
 pub use chain::chain;
 pub use connection::connection;
 pub use cookie::cookie;
-pub use pair::{Course, pair, pair_octets, pair_told};
+pub use pair::{Course, pair, pair_bytes, pair_told};
 pub use resent::resent;
 pub use rtt::rtt;
 pub use scoreboard::scoreboard;
@@ -47,10 +47,10 @@ pub(crate) mod seeded {
         }
     }
 
-    pub(crate) fn seeded(name: &'static str, runs: u64, octets: usize, model: impl Fn(&[u8])) {
+    pub(crate) fn seeded(name: &'static str, runs: u64, bytes: usize, model: impl Fn(&[u8])) {
         for seed in 0..runs {
             let _named = Named(name, seed);
-            let mut data = vec![0; octets];
+            let mut data = vec![0; bytes];
             Rng::new(seed).fill(&mut data);
             model(&data);
         }

@@ -13,7 +13,7 @@ use crate::resent::Resent;
 const FLIGHT: u32 = 400;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Octet {
+enum Byte {
     /// Not sent again, or arrived.
     Quiet,
     /// Left again then.
@@ -26,7 +26,7 @@ enum Octet {
 pub fn resent(data: &[u8]) {
     let mut input = Input::new(data);
     let first = Seq::new(u32::MAX - input.below(600));
-    let (mut real, mut octets) = (Resent::default(), vec![Octet::Quiet; FLIGHT as usize]);
+    let (mut real, mut bytes) = (Resent::default(), vec![Byte::Quiet; FLIGHT as usize]);
     let (mut una, mut now) = (0, u32::MAX - input.below(60));
     // What left last, if it may still turn out not to have.
     let mut last: Option<(u32, u32)> = None;
@@ -37,7 +37,7 @@ pub fn resent(data: &[u8]) {
                 let end = (start + 1 + input.below(40)).min(FLIGHT);
                 if start < end {
                     real.push(first + start, first + end, now);
-                    octets[start as usize..end as usize].fill(Octet::UnderWay(now));
+                    bytes[start as usize..end as usize].fill(Byte::UnderWay(now));
                     last = Some((start, end));
                 }
             }
@@ -49,7 +49,7 @@ pub fn resent(data: &[u8]) {
                 if let Some((start, end)) = last.take() {
                     let from = start + input.below(end - start + 1);
                     real.cut(first + from);
-                    octets[from as usize..end as usize].fill(Octet::Quiet);
+                    bytes[from as usize..end as usize].fill(Byte::Quiet);
                 }
             }
             5 => {
@@ -57,18 +57,17 @@ pub fn resent(data: &[u8]) {
                 let young = input.below(12);
                 let remaining = |left: Left| Some(young.saturating_sub(now.wrapping_sub(left.at)));
                 let (told, wait) = real.find_lost(first + una, remaining);
-                let old =
-                    |octet: &Octet| matches!(octet, Octet::UnderWay(at) if now.wrapping_sub(*at) >= young);
+                let old = |byte: &Byte| matches!(byte, Byte::UnderWay(at) if now.wrapping_sub(*at) >= young);
                 let mut youngest = None;
-                for octet in octets.iter_mut().filter(|octet| old(octet)) {
-                    let Octet::UnderWay(at) = *octet else { continue };
+                for byte in bytes.iter_mut().filter(|byte| old(byte)) {
+                    let Byte::UnderWay(at) = *byte else { continue };
                     let younger = youngest.is_none_or(|than| now.wrapping_sub(at) < now.wrapping_sub(than));
                     youngest = if younger { Some(at) } else { youngest };
-                    *octet = Octet::Lost;
+                    *byte = Byte::Lost;
                 }
                 assert_eq!(told, youngest);
-                let ages = octets.iter().filter_map(|octet| match octet {
-                    Octet::UnderWay(at) => Some(young - now.wrapping_sub(*at)),
+                let ages = bytes.iter().filter_map(|byte| match byte {
+                    Byte::UnderWay(at) => Some(young - now.wrapping_sub(*at)),
                     _ => None,
                 });
                 assert_eq!(wait, ages.min(), "the oldest decides");
@@ -85,8 +84,8 @@ pub fn resent(data: &[u8]) {
                 let mut latest: Option<(u32, u32)> = None;
                 for (l, r) in core::iter::once((0, una)).chain(blocks) {
                     for i in l..r.max(l) {
-                        let octet = core::mem::replace(&mut octets[i as usize], Octet::Quiet);
-                        let Octet::UnderWay(at) = octet else { continue };
+                        let byte = core::mem::replace(&mut bytes[i as usize], Byte::Quiet);
+                        let Byte::UnderWay(at) = byte else { continue };
                         let age = |at: u32| now.wrapping_sub(at);
                         if latest
                             .is_none_or(|(known, end)| age(at) < age(known) || (at == known && i + 1 > end))
@@ -100,19 +99,19 @@ pub fn resent(data: &[u8]) {
                 last = None;
             }
         }
-        check(&real, &octets, first, una, &mut input);
+        check(&real, &bytes, first, una, &mut input);
     }
 }
 
-fn check(real: &Resent, octets: &[Octet], first: Seq, una: u32, input: &mut Input<'_>) {
+fn check(real: &Resent, bytes: &[Byte], first: Seq, una: u32, input: &mut Input<'_>) {
     let at = input.below(FLIGHT);
-    assert_eq!(real.covers(first + at), matches!(octets[at as usize], Octet::UnderWay(_)), "byte {at}");
-    let lost = |octet: &Octet| *octet == Octet::Lost;
-    assert_eq!(real.lost_octets() as usize, octets.iter().filter(|octet| lost(octet)).count());
-    let next = (una..FLIGHT).find(|&i| lost(&octets[i as usize]));
+    assert_eq!(real.covers(first + at), matches!(bytes[at as usize], Byte::UnderWay(_)), "byte {at}");
+    let lost = |byte: &Byte| *byte == Byte::Lost;
+    assert_eq!(real.lost_bytes() as usize, bytes.iter().filter(|byte| lost(byte)).count());
+    let next = (una..FLIGHT).find(|&i| lost(&bytes[i as usize]));
     assert_eq!(real.lost(first + una).map(|(start, _)| start), next.map(|i| first + i));
     if let Some((start, end)) = real.lost(first + una) {
         let (start, end) = (start.offset_from(first) as usize, end.offset_from(first) as usize);
-        assert!(start < end && octets[start..end].iter().all(lost));
+        assert!(start < end && bytes[start..end].iter().all(lost));
     }
 }

@@ -48,9 +48,9 @@ impl Oracle {
             if self.is_one_run_too_many(l as usize, r as usize, mss) {
                 continue;
             }
-            for octet in l..r {
-                if !core::mem::replace(&mut self.sacked[octet as usize], true) {
-                    let seq = self.una + octet as u32;
+            for byte in l..r {
+                if !core::mem::replace(&mut self.sacked[byte as usize], true) {
+                    let seq = self.una + byte as u32;
                     told.newly += 1;
                     told.lowest = Some(told.lowest.map_or(seq, |lowest| lowest.earlier(seq)));
                 }
@@ -76,8 +76,8 @@ impl Oracle {
 
     pub(crate) fn reaches_dup_thresh(&self, mss: u32) -> bool {
         let s = &self.sacked;
-        let octets = s.iter().filter(|&&s| s).count() as u32;
-        self.runs() >= DUP_THRESH as usize || octets > (DUP_THRESH - 1) * mss
+        let bytes = s.iter().filter(|&&s| s).count() as u32;
+        self.runs() >= DUP_THRESH as usize || bytes > (DUP_THRESH - 1) * mss
     }
 
     pub(crate) fn pipe(&self, lost: usize, high_rxt: usize) -> u32 {

@@ -65,7 +65,7 @@ impl Connection {
     /// Data at RCV.NXT, with nothing missing. What the pool has no room for is not acknowledged.
     #[inline]
     pub(crate) fn take_in_order(&mut self, cx: &mut Cx<'_>, text: impl Text, flags: Flags) -> Check {
-        let whole = text.octets() as usize;
+        let whole = text.bytes() as usize;
         if flags.has(Flags::PSH) {
             self.bits.set(Bits::PUSHED);
         }
@@ -73,7 +73,7 @@ impl Connection {
             if self.bits.has(Bits::READ_CLOSED) { whole } else { text.append_to(&mut self.rx, cx.pool) };
         self.rcv_nxt += taken as u32;
         self.bytes_received += taken as u64;
-        cx.counters.octets_in += taken as u64;
+        cx.counters.bytes_in += taken as u64;
         if self.bits.has(Bits::DATED) {
             self.note_arrival(cx.now);
         }
@@ -177,7 +177,7 @@ impl Connection {
         let n = self.advance_reassembly(cx);
         self.rcv_nxt += n;
         self.bytes_received += u64::from(n);
-        cx.counters.octets_in += u64::from(n);
+        cx.counters.bytes_in += u64::from(n);
         if self.bits.has(Bits::DATED) {
             self.note_arrival(cx.now);
         }

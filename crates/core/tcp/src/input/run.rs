@@ -11,7 +11,7 @@ use crate::{Cx, Pool};
 /// Payload, in one piece or several.
 pub(crate) trait Text: Copy {
     /// How much it is.
-    fn octets(self) -> u32;
+    fn bytes(self) -> u32;
     /// Appends it to what was received, as far as the pool has room; how much.
     fn append_to(self, rx: &mut Chain, pool: &mut Pool) -> usize;
     /// Appends at most `most` bytes of what follows the first `skip`. Returns how many.
@@ -30,7 +30,7 @@ struct Elsewhere(u32);
 
 impl Text for Elsewhere {
     #[inline]
-    fn octets(self) -> u32 {
+    fn bytes(self) -> u32 {
         self.0
     }
 
@@ -59,7 +59,7 @@ impl Run for &[&[u8]] {
 
 impl Text for &[u8] {
     #[inline(always)]
-    fn octets(self) -> u32 {
+    fn bytes(self) -> u32 {
         self.len() as u32
     }
 
@@ -76,7 +76,7 @@ impl Text for &[u8] {
 
 impl Text for &[&[u8]] {
     #[inline]
-    fn octets(self) -> u32 {
+    fn bytes(self) -> u32 {
         self.iter().map(|piece| piece.len() as u32).sum()
     }
 
@@ -119,16 +119,16 @@ impl Connection {
         self.take_if_usual(cx, first, pieces)
     }
 
-    /// As [`Connection::on_run`], for `octets` bytes of payload that the caller keeps: they count as received and
+    /// As [`Connection::on_run`], for `bytes` bytes of payload that the caller keeps: they count as received and
     /// may be read, and the caller reads them itself and tells so ([`Connection::consume`]). Before anything else
     /// of the connection arrives but another such run or a bare acknowledgment, and before its data is looked at by
     /// any other way, all that was not consumed must be handed over ([`Connection::settle`]). False also where data
     /// lies here already, where an observer watches, where nothing will read, and where the pool could not take it.
-    pub fn on_lent_run(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, octets: u32) -> bool {
+    pub fn on_lent_run(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, bytes: u32) -> bool {
         cx.probe.is_none()
             && !self.bits.has(Bits::READ_CLOSED)
-            && self.rx.may_owe(cx.pool, octets)
-            && self.take_if_usual(cx, first, Elsewhere(octets))
+            && self.rx.may_owe(cx.pool, bytes)
+            && self.take_if_usual(cx, first, Elsewhere(bytes))
     }
 
     /// Does the caller keep data of this connection?
@@ -144,7 +144,7 @@ impl Connection {
 
     #[inline(always)]
     fn take_if_usual(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, run: impl Run) -> bool {
-        let len = run.octets();
+        let len = run.bytes();
         if self.is_usual(first, len) {
             self.take_run(cx, first, run, len);
             return true;

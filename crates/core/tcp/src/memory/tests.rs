@@ -18,8 +18,8 @@ fn fill(pool: &mut Pool, used: u32) {
     assert!(pool.dip(Pool::limit, |pool| pool.set_aside(more)));
 }
 
-fn write(end: &mut End, now: base::Instant, octets: usize) -> Result<usize, WriteError> {
-    let data = vec![7; octets];
+fn write(end: &mut End, now: base::Instant, bytes: usize) -> Result<usize, WriteError> {
+    let data = vec![7; bytes];
     end.conn.write(cx!(end, now), &data)
 }
 
@@ -137,18 +137,18 @@ fn edge(pair: &mut Pair, data: usize) -> Vec<crate::testing::Packet> {
 
 /// RFC 2018, section 8, lets a receiver give up what it has SACKed; it still asks for it, so nothing is lost.
 #[test]
-fn one_octet_at_the_far_edge_does_not_pin_a_window_of_holes() {
+fn one_byte_at_the_far_edge_does_not_pin_a_window_of_holes() {
     let mut pair = Pair::new();
     let half = pair.b.pool.limit() / 2;
     let packets = edge(&mut pair, 0);
     pair.b.take(pair.now, &packets[0]);
-    assert_eq!(pair.b.conn.reassembly_info(0).octets, 1);
+    assert_eq!(pair.b.conn.reassembly_info(0).bytes, 1);
     assert!(pair.b.pool.used() >= 30, "with memory to spare it is kept");
     pair.b.conn.prune(cx!(pair.b, pair.now));
     assert!(pair.b.pool.used() >= 30);
     fill(&mut pair.b.pool, half + 100);
     assert!(pair.b.conn.prune(cx!(pair.b, pair.now)));
-    assert_eq!((pair.b.pool.out_of_order(), pair.b.conn.reassembly_info(0).octets), (0, 0));
+    assert_eq!((pair.b.pool.out_of_order(), pair.b.conn.reassembly_info(0).bytes), (0, 0));
     assert_eq!(pair.b.counters.out_of_order_pruned, 1);
     let used = pair.b.pool.used();
     pair.b.take(pair.now, &packets[0]);
@@ -165,7 +165,7 @@ fn data_behind_a_lost_segment_is_kept() {
     for packet in &packets[..9] {
         pair.b.take(pair.now, packet);
     }
-    assert_eq!(pair.b.conn.reassembly_info(0).octets as usize, 9 * MSS);
+    assert_eq!(pair.b.conn.reassembly_info(0).bytes as usize, 9 * MSS);
     assert!(!pair.b.conn.prune(cx!(pair.b, pair.now)));
 }
 

@@ -369,7 +369,7 @@ impl Connection {
             self.segs_out = self.segs_out.wrapping_add(more);
             self.data_out = self.data_out.wrapping_add(1 + more);
         }
-        cx.counters.octets_out += u64::from(len);
+        cx.counters.bytes_out += u64::from(len);
         self.tx.seek(cx.pool, offset);
         Plan { seq, len, flags, mss: mss as u16, class, retransmit: false, tells: true }
     }
@@ -439,7 +439,7 @@ impl Connection {
         } else if self.snd_wnd == 0 {
             self.due |= Due::PROBE;
         }
-        cx.counters.octets_out -= u64::from(tx.len);
+        cx.counters.bytes_out -= u64::from(tx.len);
     }
 
     /// The payload of a transmission where it lies: pieces in order, `tx.len` bytes together.

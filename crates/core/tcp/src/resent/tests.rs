@@ -15,7 +15,7 @@ fn before(at: u32) -> impl Fn(Left) -> Option<u32> {
 }
 
 #[test]
-fn agrees_with_a_list_of_octets() {
+fn agrees_with_a_list_of_bytes() {
     seeded("resent", 400, 1_500, fuzz::resent);
 }
 
@@ -32,7 +32,7 @@ fn lost_when_its_time_is_over() {
     resent.settle(seq(50), seq(150));
     assert_eq!(resent.lost(seq(50)), Some((seq(150), seq(200))));
     assert_eq!(resent.find_lost(seq(160), before(21)), (Some(20), None));
-    assert_eq!(resent.lost_octets(), 150);
+    assert_eq!(resent.lost_bytes(), 150);
     assert_eq!(resent.lost(seq(200)), Some((seq(300), seq(400))));
     resent.settle(seq(300), seq(400));
     assert_eq!(resent.lost(seq(200)), None);
@@ -50,7 +50,7 @@ fn what_arrived_is_forgotten_and_the_latest_told() {
     let latest = resent.take_delivered(seq(0), blocks.into_iter());
     assert_eq!(latest, Some(Left { at: 20, end: seq(500), again: true }));
     assert_eq!(resent.find_lost(seq(0), |_| Some(0)), (Some(30), None));
-    assert_eq!(resent.lost_octets(), 200);
+    assert_eq!(resent.lost_bytes(), 200);
 }
 
 /// Three segments of one turn are one entry. The last of them arrives: the others are found lost by it.
@@ -64,7 +64,7 @@ fn a_part_of_a_burst_tells_of_the_rest() {
     assert_eq!(latest, Left { at: 10, end: seq(300), again: true });
     let (at, wait) = resent.find_lost(seq(0), |left| latest.after(left).then_some(0));
     assert_eq!((at, wait), (Some(10), None));
-    assert_eq!((resent.lost(seq(0)), resent.lost_octets()), (Some((seq(0), seq(200))), 200));
+    assert_eq!((resent.lost(seq(0)), resent.lost_bytes()), (Some((seq(0), seq(200))), 200));
 }
 
 /// The first of them arrives: nothing that left later has, so nothing says that the others are lost.
@@ -87,7 +87,7 @@ fn memory_is_bounded() {
     }
     assert_eq!((resent.log.len(), resent.open.list.len()), (MOST, MOST));
     resent.find_lost(seq(0), |_| Some(0));
-    assert_eq!(resent.lost_octets(), MOST as u32);
+    assert_eq!(resent.lost_bytes(), MOST as u32);
     assert_eq!(resent.lost(seq(0)).map(|(start, _)| start), Some(seq(3 * (5000 - MOST as u32))));
     let mut split = Resent::default();
     split.push(seq(0), seq(1 << 20), 1);
@@ -95,7 +95,7 @@ fn memory_is_bounded() {
         split.take_delivered(seq(0), [(seq(2 * i + 1), seq(2 * i + 2))].into_iter());
     }
     assert_eq!(split.open.list.len(), MOST);
-    assert_eq!(split.open.octets, split.open.list.iter().map(Piece::len).sum::<u32>());
+    assert_eq!(split.open.bytes, split.open.list.iter().map(Piece::len).sum::<u32>());
 }
 
 /// SACKs of alternate bytes and of random ones over as many retransmissions as are remembered. An acknowledgment with
@@ -135,6 +135,6 @@ fn finding_all_lost_again_costs_no_more_than_the_bound_allows() {
     resent.take_steps();
     resent.find_lost(seq(0), |_| Some(0));
     let steps = resent.take_steps();
-    assert!(resent.open.list.is_empty() && resent.lost_octets() > 4 * MOST as u32, "all are lost");
+    assert!(resent.open.list.is_empty() && resent.lost_bytes() > 4 * MOST as u32, "all are lost");
     assert!((MOST as u64..=LOST_STEPS_MAX).contains(&steps), "{steps} pieces compared or moved");
 }

@@ -84,7 +84,7 @@ fn a_loss_in_the_last_retransmitted_burst_needs_no_timeout() {
 /// The attack of CVE-2019-11478: every other byte is SACKed. None of the blocks covers a segment, so none counts.
 /// RFC 2018, 5-1.
 #[test]
-fn sacks_of_every_other_octet_say_nothing() {
+fn sacks_of_every_other_byte_say_nothing() {
     let mut pair = plain();
     let mss = u32::from(pair.a.conn.snd_mss);
     pair.a.write(pair.now, &bytes(10 * mss as usize));

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use base::{Duration, Instant, Rng, Seq, SipKey};
 use tcp::{AccEcnInfo, Config, CookieJar, EcnPolicy, OptionSeen, State};
 use wire::Ecn;
-use wire::tcp::{AccEcn, CounterOrder, EcnOctets, Flags, Segment};
+use wire::tcp::{AccEcn, CounterOrder, EcnBytes, Flags, Segment};
 
-use crate::host::{Host, Octets, flow, ms, parse};
+use crate::host::{Bytes, Host, flow, ms, parse};
 use crate::rig::{OURS, PEER, Rig, Setup};
 
 const ASKS: Flags = Flags(Flags::SYN.0 | Flags::ACE.0);
@@ -205,7 +205,7 @@ fn a_mark_outside_the_window_is_not_counted() {
     rig.sent();
     assert_eq!(info(&rig).received_ce, 0);
     rig.inject(far);
-    assert_eq!((info(&rig).received_ce, info(&rig).received_octets.ce), (1, 5));
+    assert_eq!((info(&rig).received_ce, info(&rig).received_bytes.ce), (1, 5));
 }
 
 /// RFC 9768, 3.2.2.5.1-3.
@@ -315,9 +315,9 @@ fn a_stateless_handshake_without() {
 #[test]
 fn counters_without_agreement_mean_nothing() {
     let mut rig = Setup::sack().connected();
-    let octets = EcnOctets { ect0: 9, ce: 9, ect1: 9 };
+    let bytes = EcnBytes { ect0: 9, ce: 9, ect1: 9 };
     let mut segment = rig.segment((Flags::ACK).with_ace(7), b"data");
-    segment.options.accecn = Some(AccEcn::new(CounterOrder::Ect0First, 3, &octets));
+    segment.options.accecn = Some(AccEcn::new(CounterOrder::Ect0First, 3, &bytes));
     rig.inject(segment);
     rig.next += 4;
     assert!(rig.host.conn().info(rig.now).accecn.is_none());
@@ -339,7 +339,7 @@ struct Road {
 struct World {
     hosts: [Host; 2],
     roads: [Road; 2],
-    flying: BTreeMap<(Instant, u64), (usize, Octets, Ecn)>,
+    flying: BTreeMap<(Instant, u64), (usize, Bytes, Ecn)>,
     serial: u64,
     now: Instant,
     rng: Rng,
@@ -389,7 +389,7 @@ impl World {
             let out = std::mem::take(&mut self.hosts[from].out);
             let codepoints = std::mem::take(&mut self.hosts[from].codepoints);
             assert_eq!(out.len(), codepoints.len());
-            for (octets, tos) in out.into_iter().zip(codepoints) {
+            for (bytes, tos) in out.into_iter().zip(codepoints) {
                 if self.rng.chance(road.loss) {
                     continue;
                 }
@@ -405,7 +405,7 @@ impl World {
                     if self.rng.chance(road.reorder) { ms(self.rng.below(20)) } else { Duration::ZERO };
                 self.serial += 1;
                 let at = self.now + road.delay + held;
-                self.flying.insert((at, self.serial), (1 - from, octets, ecn));
+                self.flying.insert((at, self.serial), (1 - from, bytes, ecn));
             }
         }
     }
@@ -415,8 +415,8 @@ impl World {
         let next = self.flying.first_key_value().map(|((at, _), _)| *at);
         self.now = self.now.max(Instant::earliest(timers, next).expect("something is to happen"));
         if let Some(entry) = self.flying.first_entry().filter(|entry| entry.key().0 <= self.now) {
-            let (to, octets, ecn) = entry.remove();
-            let segment = Segment { ecn, ..parse(&octets) };
+            let (to, bytes, ecn) = entry.remove();
+            let segment = Segment { ecn, ..parse(&bytes) };
             self.hosts[to].receive(self.now, &segment);
         }
         for host in &mut self.hosts {
@@ -425,12 +425,12 @@ impl World {
         self.launch();
     }
 
-    /// Moves `octets[i]` from end `i` to the other, and waits until all is acknowledged.
-    fn transfer(&mut self, octets: [u32; 2]) {
+    /// Moves `bytes[i]` from end `i` to the other, and waits until all is acknowledged.
+    fn transfer(&mut self, bytes: [u32; 2]) {
         self.hosts[1].listens = true;
         self.hosts[0].connect(self.now);
         self.launch();
-        let (mut left, mut got) = (octets, [0; 2]);
+        let (mut left, mut got) = (bytes, [0; 2]);
         for _ in 0..400_000 {
             let mut idle = true;
             for end in 0..2 {
@@ -454,7 +454,7 @@ impl World {
                 idle &= left[end] == 0 && host.conn().unacked() == 0;
             }
             self.launch();
-            if idle && got == [octets[1], octets[0]] && self.flying.is_empty() {
+            if idle && got == [bytes[1], bytes[0]] && self.flying.is_empty() {
                 return;
             }
             self.step();
@@ -469,8 +469,8 @@ fn the_senders_counts_are_the_receivers() {
     let (mut exact, mut assumed, mut agreed) = (0, 0, 0);
     for seed in 0..150 {
         let mut world = World::new(seed);
-        let octets = [200_000, 40_000].map(|most| 1 + world.rng.below(most) as u32);
-        world.transfer(octets);
+        let bytes = [200_000, 40_000].map(|most| 1 + world.rng.below(most) as u32);
+        world.transfer(bytes);
         let ends = [0, 1].map(|end| world.hosts[end].conn().info(world.now).accecn);
         let [Some(a), Some(b)] = ends else { panic!("seed {seed}: no agreement") };
         for (from, (sender, receiver)) in [(a, b), (b, a)].into_iter().enumerate() {
@@ -485,7 +485,7 @@ fn the_senders_counts_are_the_receivers() {
                     "seed {seed}: {sender:?}"
                 );
                 assert_eq!(receiver.received_ce, 0, "seed {seed}");
-                assert_eq!(receiver.received_octets, EcnOctets::default());
+                assert_eq!(receiver.received_bytes, EcnBytes::default());
                 continue;
             }
             assert!(
@@ -503,9 +503,9 @@ fn the_senders_counts_are_the_receivers() {
             );
             match world.hosts[from].config.ecn_option {
                 0 => {}
-                1 => assert!(sender.delivered_octets.ce <= receiver.received_octets.ce, "seed {seed}"),
+                1 => assert!(sender.delivered_bytes.ce <= receiver.received_bytes.ce, "seed {seed}"),
                 _ if receiver.option_blocked || (control && sender.option_seen == OptionSeen::Never) => {}
-                _ => assert_eq!(sender.delivered_octets, receiver.received_octets, "seed {seed} from {from}"),
+                _ => assert_eq!(sender.delivered_bytes, receiver.received_bytes, "seed {seed} from {from}"),
             }
             agreed += u32::from(!control);
             exact += u32::from(!control && sender.delivered_ce == receiver.received_ce);

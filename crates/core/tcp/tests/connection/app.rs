@@ -5,7 +5,7 @@ use base::{Duration, Instant};
 use tcp::{Events, ReadError, State, WriteError};
 
 use crate::net::Net;
-use crate::police::octet;
+use crate::police::byte;
 
 /// Application at one end.
 pub(crate) struct App {
@@ -65,7 +65,7 @@ impl Net {
         while self.apps[i].written < self.apps[i].total {
             let app = &mut self.apps[i];
             let n = (1 + self.rng.below(20_000)).min(app.total - app.written);
-            let data: Vec<u8> = (app.written..app.written + n).map(|at| octet(i, at)).collect();
+            let data: Vec<u8> = (app.written..app.written + n).map(|at| byte(i, at)).collect();
             match self.hosts[i].with(now, |conn, cx| conn.write(cx, &data)) {
                 Ok(took) => self.apps[i].written += took as u64,
                 Err(WriteError::Full | WriteError::NoMemory) => {
@@ -92,7 +92,7 @@ impl Net {
                     let app = &mut self.apps[i];
                     for (k, &got) in into[..n].iter().enumerate() {
                         let at = app.read + k as u64;
-                        assert_eq!(got, octet(1 - i, at), "seed {}: byte {at} read by {i}", self.seed);
+                        assert_eq!(got, byte(1 - i, at), "seed {}: byte {at} read by {i}", self.seed);
                     }
                     app.read += n as u64;
                     if app.rest > Duration::ZERO {

@@ -40,10 +40,10 @@ impl Controller for Recorder {
 
 const RATE: u64 = 2_000_000;
 
-/// `octets` with this window over 20 ms; what the policy was told.
-fn samples(seed: u64, cwnd: u32, loss: f64, octets: u64) -> Vec<RateSample> {
+/// `bytes` with this window over 20 ms; what the policy was told.
+fn samples(seed: u64, cwnd: u32, loss: f64, bytes: u64) -> Vec<RateSample> {
     let link = Link { delay: ms(10), rate: RATE, queue: 1_000_000, loss, ..Link::default() };
-    let mut net = Net::new(seed, true, [octets, 0]).link(link);
+    let mut net = Net::new(seed, true, [bytes, 0]).link(link);
     let told = Arc::new(Mutex::new(Vec::new()));
     net.hosts[0].connect(net.now);
     let end = net.now + Duration::from_secs(300);

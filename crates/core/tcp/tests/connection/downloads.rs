@@ -33,7 +33,7 @@ enum Event {
     /// A packet arrives that ends here in the stream.
     Packet(u64),
     /// The receiver acknowledges what came, however little.
-    Patience,
+    Timeout,
     /// An acknowledgment of so much with such a window arrives.
     Ack(u64, u64),
 }
@@ -127,17 +127,17 @@ impl Download {
                     }
                     Receiver::Merging => {
                         if self.came - new == self.acked {
-                            self.at(now + ms(1), Event::Patience);
+                            self.at(now + ms(1), Event::Timeout);
                         }
                         return;
                     }
                     Receiver::ByBulk if self.came - self.acked >= 64 << 10 => return self.acknowledge(now),
                     Receiver::ByBulk => {}
                 }
-                self.at(now + ms(5), Event::Patience);
+                self.at(now + ms(5), Event::Timeout);
             }
-            Event::Patience if self.came > self.acked => self.acknowledge(now),
-            Event::Patience => {}
+            Event::Timeout if self.came > self.acked => self.acknowledge(now),
+            Event::Timeout => {}
             Event::Ack(came, window) => {
                 if let Some(clock) = &mut self.rig.clock {
                     *clock = now.as_millis() as u32;

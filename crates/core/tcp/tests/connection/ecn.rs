@@ -216,7 +216,7 @@ impl Controller for Counter {
     }
     fn on_ack(&mut self, _: &AckSample) {}
     fn on_ecn(&mut self, feedback: &EcnFeedback) {
-        self.told.lock().unwrap().push((feedback.octets, feedback.marked_octets));
+        self.told.lock().unwrap().push((feedback.bytes, feedback.marked_bytes));
     }
     fn on_congestion(&mut self, _: Signal, _: &SignalInfo) {}
     fn on_recovery_end(&mut self, _: &SignalInfo) {}

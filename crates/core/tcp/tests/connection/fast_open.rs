@@ -13,8 +13,8 @@ use crate::rig::{OURS, PEER, Rig, Sent, Setup};
 
 const SYN_ACK: Flags = Flags(Flags::SYN.0 | Flags::ACK.0);
 
-fn cookie(octets: &[u8]) -> Option<FastOpen> {
-    FastOpen::cookie(octets, false)
+fn cookie(bytes: &[u8]) -> Option<FastOpen> {
+    FastOpen::cookie(bytes, false)
 }
 
 /// We know a cookie, and an MSS.
@@ -26,7 +26,7 @@ fn asks() -> FastOpenOffer {
     FastOpenOffer { option: Some(FastOpen::request(false)), mss: 0 }
 }
 
-fn octets(n: usize) -> Vec<u8> {
+fn bytes(n: usize) -> Vec<u8> {
     (0..n).map(|i| i as u8).collect()
 }
 
@@ -39,9 +39,9 @@ fn syn_ack(rig: &mut Rig, setup: &Setup, acked: u32) {
 
 /// 600 bytes went with our SYN.
 fn with_data(setup: &Setup) -> Rig {
-    let (mut rig, taken) = setup.connect_fast(&knows(0), &octets(600));
+    let (mut rig, taken) = setup.connect_fast(&knows(0), &bytes(600));
     let syn = rig.one();
-    assert_eq!((taken, syn.flags, syn.seq, &syn.payload), (600, Flags::SYN, OURS, &octets(600)));
+    assert_eq!((taken, syn.flags, syn.seq, &syn.payload), (600, Flags::SYN, OURS, &bytes(600)));
     assert_eq!(syn.options.fast_open(), knows(0).option);
     rig
 }
@@ -59,7 +59,7 @@ fn syn_data(rig: &Rig) -> bool {
 #[test]
 fn a_cookie_is_asked_for_and_learned() {
     let setup = Setup { peer: Options { mss: Some(1200), ..Options::default() }, ..Setup::default() };
-    let (mut rig, taken) = setup.connect_fast(&asks(), &octets(100));
+    let (mut rig, taken) = setup.connect_fast(&asks(), &bytes(100));
     let syn = rig.one();
     assert_eq!((taken, syn.len(), syn.options.fast_open()), (0, 0, asks().option));
     let setup = Setup { peer: setup.peer.with_fast_open(cookie(&[9; 8])), ..setup };
@@ -80,7 +80,7 @@ fn requests_without_an_answer_are_told_by_kind() {
         assert_eq!(outcome(&mut rig).lesson, Lesson::NoCookie { experimental });
     }
     // A cookie that comes unasked is none.
-    let (mut rig, _) = Setup::default().connect_fast(&FastOpenOffer { option: None, mss: 0 }, &octets(10));
+    let (mut rig, _) = Setup::default().connect_fast(&FastOpenOffer { option: None, mss: 0 }, &bytes(10));
     assert_eq!(rig.one().options.fast_open(), None);
     let setup = Setup { peer: Setup::default().peer.with_fast_open(cookie(&[9; 8])), ..Setup::default() };
     syn_ack(&mut rig, &setup, 10);
@@ -113,7 +113,7 @@ fn what_the_syn_ack_does_not_cover_goes_again_at_once() {
         syn_ack(&mut rig, &setup, acked);
         let sent = rig.one();
         assert_eq!(sent.seq, OURS + 1 + acked);
-        assert_eq!(sent.payload, octets(600)[acked as usize..], "{acked}");
+        assert_eq!(sent.payload, bytes(600)[acked as usize..], "{acked}");
         assert_eq!(syn_data(&rig), acked == 600);
         assert_eq!(rig.host.counters.fastopen_active_fail, u64::from(acked < 600));
         rig.ack(OURS + 601, &[]);
@@ -203,11 +203,11 @@ fn refused_and_too_big() {
 fn a_syn_takes_one_segment_less_the_most_options() {
     for (known, v4, fits) in [(0, true, 1420), (940, true, 900), (9_000, true, 1420), (0, false, 1400)] {
         let setup = Setup { v4, ..Setup::default() };
-        let (mut rig, taken) = setup.connect_fast(&knows(known), &octets(5_000));
+        let (mut rig, taken) = setup.connect_fast(&knows(known), &bytes(5_000));
         assert_eq!((taken, rig.one().len()), (fits, fits));
     }
     let options = tcp::SocketOptions { max_seg: 500, ..Default::default() };
-    let (_, taken) = Setup { options, ..Setup::default() }.connect_fast(&knows(0), &octets(5_000));
+    let (_, taken) = Setup { options, ..Setup::default() }.connect_fast(&knows(0), &bytes(5_000));
     assert_eq!(taken, 460);
 }
 
@@ -284,7 +284,7 @@ fn a_good_cookie_opens_at_once() {
     assert_eq!(rig.read(100).unwrap(), b"0123456789");
     assert_eq!(rig.read(100), Err(ReadError::Empty));
     assert!(rig.host.conn().writable() > 0);
-    rig.write(&octets(3_000)).unwrap();
+    rig.write(&bytes(3_000)).unwrap();
     let sent = rig.sent();
     assert_eq!(sent.iter().map(Sent::len).sum::<usize>(), 3_000, "before the handshake's end");
     assert_eq!(sent[0].seq, OURS + 1);
@@ -308,7 +308,7 @@ fn data_with_the_syn_takes_room_in_the_window() {
     let setup = Setup::default();
     let mut rig = server(&setup);
     rig.host.options.rcvbuf = 3000;
-    syn(&mut rig, &setup, good(), &octets(1000));
+    syn(&mut rig, &setup, good(), &bytes(1000));
     let answer = rig.one();
     assert_eq!((answer.ack, answer.window), (PEER + 1001, 2000));
 }
@@ -317,14 +317,14 @@ fn data_with_the_syn_takes_room_in_the_window() {
 fn the_first_acknowledgment_may_cover_data() {
     for acked in 0..=100 {
         let mut rig = early(&Setup::default());
-        rig.write(&octets(100)).unwrap();
+        rig.write(&bytes(100)).unwrap();
         rig.sent();
         rig.ack(OURS + 1 + acked, &[]);
         rig.assert_state(State::Established);
         assert_eq!(rig.host.conn().unacked(), 100 - acked);
     }
     let mut rig = early(&Setup::default());
-    rig.write(&octets(100)).unwrap();
+    rig.write(&bytes(100)).unwrap();
     rig.sent();
     for wrong in [OURS, OURS + 102] {
         rig.ack(wrong, &[]);
@@ -351,7 +351,7 @@ fn a_syn_that_comes_again_is_answered_again() {
 #[test]
 fn only_the_syn_ack_is_sent_again_before_the_handshake_ends() {
     let mut rig = early(&Setup::default());
-    rig.write(&octets(100)).unwrap();
+    rig.write(&bytes(100)).unwrap();
     assert_eq!(rig.one().len(), 100);
     for _ in 0..3 {
         rig.until_sent(Duration::from_secs(20));
@@ -540,7 +540,7 @@ fn segments_that_arrived_are_counted() {
     }
     let setup = Setup::default();
     let mut rig = early(&setup);
-    rig.write(&octets(100)).unwrap();
+    rig.write(&bytes(100)).unwrap();
     rig.sent();
     assert_eq!(delivered(&rig), 0);
     rig.ack(OURS + 1, &[]);
@@ -555,7 +555,7 @@ fn what_goes_again_keeps_its_boundary() {
     let setup = Setup::default();
     let mut rig = with_data(&setup);
     syn_ack(&mut rig, &setup, 200);
-    rig.write(&octets(300)).unwrap();
+    rig.write(&bytes(300)).unwrap();
     let sent = rig.sent();
     assert_eq!(
         sent.iter().map(|sent| (sent.seq, sent.len())).collect::<Vec<_>>(),

@@ -8,10 +8,10 @@ use tcp::{
 use wire::tcp::{Flags, Header, Segment};
 
 /// A segment on its way: the bytes of header and payload.
-pub(crate) type Octets = Vec<u8>;
+pub(crate) type Bytes = Vec<u8>;
 
-pub(crate) fn parse(octets: &[u8]) -> Segment<'_> {
-    wire::tcp::parse(octets).expect("a connection emits what parses").2
+pub(crate) fn parse(bytes: &[u8]) -> Segment<'_> {
+    wire::tcp::parse(bytes).expect("a connection emits what parses").2
 }
 
 /// The flow of the tests, seen from the client.
@@ -23,11 +23,11 @@ pub(crate) fn flow(v4: bool) -> FlowKey {
     FlowKey::new(Endpoint::new(addr(1), 40_000), Endpoint::new(addr(2), 80))
 }
 
-pub(crate) fn emit(header: &Header, payload: &[u8]) -> Octets {
-    let mut octets = vec![0; header.len() + payload.len()];
-    let len = header.emit(&mut octets);
-    octets[len..].copy_from_slice(payload);
-    octets
+pub(crate) fn emit(header: &Header, payload: &[u8]) -> Bytes {
+    let mut bytes = vec![0; header.len() + payload.len()];
+    let len = header.emit(&mut bytes);
+    bytes[len..].copy_from_slice(payload);
+    bytes
 }
 
 pub(crate) struct Host {
@@ -59,7 +59,7 @@ pub(crate) struct Host {
     pub(crate) rng: Rng,
     pub(crate) limits: TxLimits,
     /// Segments to send: control before ACK before data is the stack's business, not the test's.
-    pub(crate) out: Vec<Octets>,
+    pub(crate) out: Vec<Bytes>,
     /// The port copies payloads, and says so.
     pub(crate) copies: bool,
     /// The ECN codepoint of each segment of the connection.

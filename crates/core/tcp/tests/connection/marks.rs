@@ -175,7 +175,7 @@ fn completions_are_told_once_and_merged() {
 }
 
 #[test]
-fn a_call_that_waits_ends_with_its_last_octet() {
+fn a_call_that_waits_ends_with_its_last_byte() {
     let mut rig = nodelay().connected();
     let waits = Hints { waits: true, ..COMPLETION };
     let limit = rig.host.with(rig.now, |conn, _| conn.writable()) as usize;
@@ -207,13 +207,13 @@ fn a_lent_block_counts_as_copied_only_if_the_port_copies_it() {
 }
 
 #[test]
-fn moments_of_a_calls_last_octet_are_told() {
+fn moments_of_a_calls_last_byte_are_told() {
     let mut rig = nodelay().connected();
     let all = Hints { stamps: Stamps(7), ..PLAIN };
     write(&mut rig, 3_000, all).unwrap();
     let begun = rig.now;
     let end = rig.sent().last().unwrap().end();
-    let stamp = |what, at| Report::Stamp { what, octet: 2_999, at };
+    let stamp = |what, at| Report::Stamp { what, byte: 2_999, at };
     assert_eq!(reports(&mut rig), [stamp(Stamps::SCHEDULED, begun), stamp(Stamps::SENT, begun)]);
     rig.pass(ms(30));
     rig.ack(end - 1, &[]);

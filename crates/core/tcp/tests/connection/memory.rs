@@ -69,7 +69,7 @@ fn data_without_memory_is_not_acknowledged() {
 }
 
 #[test]
-fn the_next_octet_has_right_of_way_over_later_ones() {
+fn the_next_byte_has_right_of_way_over_later_ones() {
     let mut rig = Setup::sack().accepted();
     rig.host.pool = Pool::new(4);
     for i in 1..4 {

@@ -9,9 +9,9 @@ use crate::net::{Link, Net};
 use crate::rig::{OURS, Rig, Sent, Setup};
 
 /// A transfer over a path that swallows what is longer than `mtu`.
-fn transfer(seed: u64, v4: bool, mode: u8, mtu: u16, octets: u64, loss: f64) -> Net {
+fn transfer(seed: u64, v4: bool, mode: u8, mtu: u16, bytes: u64, loss: f64) -> Net {
     let link = Link { mtu, silent: true, loss, ..Link::default() };
-    let mut net = Net::new(seed, v4, [octets, 0]).link(link);
+    let mut net = Net::new(seed, v4, [bytes, 0]).link(link);
     for host in &mut net.hosts {
         host.config.mtu_probing = mode;
         host.mtu = 9000;
@@ -100,11 +100,11 @@ fn end(rig: &Rig) -> Seq {
 #[test]
 fn a_probe_leaves_only_with_enough_behind_it_to_show_its_loss() {
     let enough = 1242 + 4 * BASE as usize;
-    for (octets, probes) in [(enough - 1, 0), (enough, 1)] {
+    for (bytes, probes) in [(enough - 1, 0), (enough, 1)] {
         let mut rig = searching().connected();
-        rig.write(&vec![1; octets]).unwrap();
+        rig.write(&vec![1; bytes]).unwrap();
         let behind = rig.sent()[1..].iter().filter(|s| s.len() == BASE as usize).count();
-        assert_eq!(rig.host.counters.mtu_probes, probes, "{octets} bytes");
+        assert_eq!(rig.host.counters.mtu_probes, probes, "{bytes} bytes");
         assert!(probes == 0 || behind > 3, "{behind} segments");
     }
 }

@@ -8,7 +8,7 @@ use tcp::State;
 use wire::tcp::{Flags, Segment};
 
 use crate::app::App;
-use crate::host::{Host, Octets, flow, ms, parse};
+use crate::host::{Bytes, Host, flow, ms, parse};
 use crate::police::Police;
 
 /// One direction of the link.
@@ -33,7 +33,7 @@ pub(crate) struct Link {
 
 /// Packet on the link.
 enum Cargo {
-    Segment(Octets),
+    Segment(Bytes),
     /// "Packet too big" about our segment at this number.
     TooBig {
         mtu: u16,
@@ -165,8 +165,8 @@ impl Net {
 
     fn arrive(&mut self) {
         let Some((_, (to, cargo))) = self.flying.pop_first() else { return };
-        let octets = match cargo {
-            Cargo::Segment(octets) => octets,
+        let bytes = match cargo {
+            Cargo::Segment(bytes) => bytes,
             Cargo::TooBig { mtu, seq } => {
                 if self.hosts[to].conn.is_some() {
                     let kind = tcp::IcmpError::TooBig { mtu };
@@ -175,10 +175,10 @@ impl Net {
                 return;
             }
         };
-        let mut seg = parse(&octets);
+        let mut seg = parse(&bytes);
         let mut payload = seg.payload.to_vec();
-        while let Some(octets) = self.next_of_row(to, &seg, payload.len()) {
-            let next = parse(&octets);
+        while let Some(bytes) = self.next_of_row(to, &seg, payload.len()) {
+            let next = parse(&bytes);
             payload.extend(next.payload);
             seg.flags = seg.flags | next.flags;
             (seg.window, seg.merged) = (next.window, seg.merged + 1);
@@ -188,11 +188,11 @@ impl Net {
     }
 
     /// The next segment, if receive offload would put it behind `seg`, which holds `len` bytes by now.
-    fn next_of_row(&mut self, to: usize, seg: &Segment<'_>, len: usize) -> Option<Octets> {
+    fn next_of_row(&mut self, to: usize, seg: &Segment<'_>, len: usize) -> Option<Bytes> {
         let first = self.flying.first_entry()?;
         let soon = self.merge > Duration::ZERO && first.key().0 <= self.now + self.merge;
-        let (target, Cargo::Segment(octets)) = first.get() else { return None };
-        let next = parse(octets);
+        let (target, Cargo::Segment(bytes)) = first.get() else { return None };
+        let next = parse(bytes);
         let plain = |flags: Flags| flags.0 & !(Flags::ACK | Flags::PSH).0 == 0;
         let follows = next.seq == seg.seq + len as u32 && !next.payload.is_empty() && len > 0;
         let same =
@@ -201,7 +201,7 @@ impl Net {
             return None;
         }
         match first.remove().1 {
-            Cargo::Segment(octets) => Some(octets),
+            Cargo::Segment(bytes) => Some(bytes),
             Cargo::TooBig { .. } => None,
         }
     }
@@ -229,21 +229,21 @@ impl Net {
     pub(crate) fn flush(&mut self) {
         for i in 0..2 {
             let out = core::mem::take(&mut self.hosts[i].out);
-            for octets in out {
-                self.trace(i, &octets);
+            for bytes in out {
+                self.trace(i, &bytes);
                 let (one, two) = self.police.split_at_mut(1);
                 let (own, other) = if i == 0 { (&mut one[0], &two[0]) } else { (&mut two[0], &one[0]) };
                 let headers = if self.hosts[i].key.is_v4() { 20 } else { 40 };
-                own.watch(other, &octets, usize::from(self.hosts[i].mtu), headers);
-                self.launch(i, octets);
+                own.watch(other, &bytes, usize::from(self.hosts[i].mtu), headers);
+                self.launch(i, bytes);
             }
         }
     }
 
     /// `TRACE=1 cargo test ... -- --nocapture name` prints every segment as it leaves.
-    fn trace(&self, from: usize, octets: &Octets) {
+    fn trace(&self, from: usize, bytes: &Bytes) {
         if std::env::var_os("TRACE").is_some() {
-            let seg = parse(octets);
+            let seg = parse(bytes);
             let len = seg.payload.len();
             let sack = seg.options.sack;
             eprintln!(
@@ -258,25 +258,25 @@ impl Net {
         }
     }
 
-    fn launch(&mut self, from: usize, octets: Octets) {
+    fn launch(&mut self, from: usize, bytes: Bytes) {
         let link = self.links[from];
         let mut leaves = self.now;
         let headers = if self.hosts[from].key.is_v4() { 20 } else { 40 };
-        if link.mtu > 0 && octets.len() + headers > usize::from(link.mtu) {
+        if link.mtu > 0 && bytes.len() + headers > usize::from(link.mtu) {
             if link.silent {
                 return;
             }
-            let seq = parse(&octets).seq;
+            let seq = parse(&bytes).seq;
             return self.fly(from, leaves + link.delay, Cargo::TooBig { mtu: link.mtu, seq });
         }
         if link.rate > 0 {
             let waiting = self.busy_until[from].since(self.now);
             let queued = waiting.as_nanos() as u64 * link.rate / 1_000_000_000;
-            if queued + octets.len() as u64 > link.queue {
+            if queued + bytes.len() as u64 > link.queue {
                 self.lost += 1;
                 return;
             }
-            let time = Duration::from_nanos((octets.len() as u64 + 40) * 1_000_000_000 / link.rate);
+            let time = Duration::from_nanos((bytes.len() as u64 + 40) * 1_000_000_000 / link.rate);
             leaves = self.busy_until[from].max(self.now) + time;
             self.busy_until[from] = leaves;
         }
@@ -288,7 +288,7 @@ impl Net {
         for _ in 0..copies {
             let jitter = Duration::from_nanos(self.rng.below(link.jitter.as_nanos() as u64 + 1));
             let held = if self.rng.chance(link.reorder) { link.delay } else { Duration::ZERO };
-            self.fly(1 - from, leaves + link.delay + jitter + held, Cargo::Segment(octets.clone()));
+            self.fly(1 - from, leaves + link.delay + jitter + held, Cargo::Segment(bytes.clone()));
         }
     }
 

@@ -16,8 +16,8 @@ struct Outcome {
     sent: Vec<(Instant, u32)>,
 }
 
-fn transfer(seed: u64, link: Link, octets: u64, change: impl Fn(&mut Net)) -> Outcome {
-    let mut net = Net::new(seed, true, [octets, 0]).link(link);
+fn transfer(seed: u64, link: Link, bytes: u64, change: impl Fn(&mut Net)) -> Outcome {
+    let mut net = Net::new(seed, true, [bytes, 0]).link(link);
     for host in &mut net.hosts {
         host.config.sndbuf = (1 << 20, 8 << 20);
         host.config.rcvbuf = (1 << 20, 8 << 20);
@@ -40,15 +40,15 @@ fn path(queue: u64) -> Link {
 /// The only loss is the overshoot of slow start, once: it is larger where the window was larger.
 #[test]
 fn a_small_buffer_is_enough_to_fill_the_path() {
-    let octets = 16_000_000;
-    let ideal = Duration::from_millis(octets * 1_000 / 12_500_000);
+    let bytes = 16_000_000;
+    let ideal = Duration::from_millis(bytes * 1_000 / 12_500_000);
     for (queue, share) in [(20_000, 65), (60_000, 75)] {
-        let burst = transfer(1, path(queue), octets, |net| {
+        let burst = transfer(1, path(queue), bytes, |net| {
             let config = &mut net.hosts[0].config;
             (config.pace_slow_start, config.autosize) = (false, false);
         });
-        let paced = transfer(1, path(queue), octets, |net| net.hosts[0].config.pacing = true);
-        let start = transfer(1, path(queue), octets, |_| {});
+        let paced = transfer(1, path(queue), bytes, |net| net.hosts[0].config.pacing = true);
+        let start = transfer(1, path(queue), bytes, |_| {});
         assert!(ideal * 100 > paced.took * share, "{queue}: {:?} where {ideal:?} is ideal", paced.took);
         assert!(paced.took * 107 < burst.took * 100, "{queue}: {:?} in bursts {:?}", paced.took, burst.took);
         assert!(start.took * 107 < burst.took * 100, "{queue}: {:?} in bursts {:?}", start.took, burst.took);
@@ -91,10 +91,10 @@ fn no_interval_holds_more_than_the_cap() {
         // The greatest excess over the line, once around: an interval that holds too much shows at its end.
         let (mut total, mut least) = (0u64, i128::MAX);
         let mut urgent = 0;
-        for &(at, octets) in sent {
+        for &(at, bytes) in sent {
             let line = i128::from(cap) * i128::from(at.as_nanos()) / 1_000_000_000;
             least = least.min(i128::from(total) - line);
-            total += u64::from(octets);
+            total += u64::from(bytes);
             let excess = i128::from(total) - line - least;
             start += 1;
             urgent = urgent.max(excess);

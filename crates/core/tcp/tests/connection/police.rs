@@ -6,7 +6,7 @@ use wire::tcp::{Flags, Segment};
 use crate::host::parse;
 
 /// The byte at `offset` of the stream that `side` sends.
-pub(crate) fn octet(side: usize, offset: u64) -> u8 {
+pub(crate) fn byte(side: usize, offset: u64) -> u8 {
     (offset.wrapping_mul(31) ^ (offset >> 8).wrapping_mul(17) ^ (offset >> 16)) as u8 ^ (side as u8 * 0x55)
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Police {
     last_ts: Option<u32>,
     pub(crate) resets: u32,
     pub(crate) segments: u64,
-    pub(crate) data_octets: u64,
+    pub(crate) data_bytes: u64,
 }
 
 impl Police {
@@ -37,11 +37,11 @@ impl Police {
     }
 
     /// Checks a segment against what its sender and the other side have said before.
-    pub(crate) fn watch(&mut self, other: &Police, octets: &[u8], mtu: usize, headers: usize) {
-        let seg = parse(octets);
+    pub(crate) fn watch(&mut self, other: &Police, bytes: &[u8], mtu: usize, headers: usize) {
+        let seg = parse(bytes);
         self.segments += 1;
-        assert!(octets.len() + headers <= mtu, "{} bytes exceed the path's {mtu}", octets.len() + headers);
-        assert!(octets[12] >> 4 <= 15 && !seg.flags.has(Flags::URG));
+        assert!(bytes.len() + headers <= mtu, "{} bytes exceed the path's {mtu}", bytes.len() + headers);
+        assert!(bytes[12] >> 4 <= 15 && !seg.flags.has(Flags::URG));
         if seg.flags.has(Flags::RST) {
             self.resets += 1;
             return;
@@ -51,7 +51,7 @@ impl Police {
         }
         let isn = self.isn.expect("nothing comes before the SYN");
         assert!(seg.flags.has(Flags::ACK), "every segment after the SYN acknowledges: {seg:?}");
-        self.data(&seg, isn, other, octets.len() - seg.payload.len());
+        self.data(&seg, isn, other, bytes.len() - seg.payload.len());
         self.acknowledgment(&seg, other);
         self.stamps(&seg, other);
     }
@@ -79,7 +79,7 @@ impl Police {
 
     fn data(&mut self, seg: &Segment<'_>, isn: Seq, other: &Police, header: usize) {
         let len = seg.payload.len() as u32;
-        self.data_octets += u64::from(len);
+        self.data_bytes += u64::from(len);
         assert!(len == 0 || len + (header as u32 - 20) <= other.mss, "{len} bytes exceed MSS {}", other.mss);
         let end = seg.seq + seg.seq_len();
         // Keepalives and probes may lie one byte below what was acknowledged.
@@ -102,7 +102,7 @@ impl Police {
         }
         let first = u64::from(seg.seq.offset_from(isn + 1));
         for (i, &got) in seg.payload.iter().enumerate() {
-            assert_eq!(got, octet(self.side, first + i as u64), "byte {} of {seg:?}", i);
+            assert_eq!(got, byte(self.side, first + i as u64), "byte {} of {seg:?}", i);
         }
         self.end = self.end.later(end);
     }

@@ -33,7 +33,7 @@ fn counters(rig: &Rig) -> &Counters {
     &rig.host.counters
 }
 
-fn octets(len: usize, seed: u64) -> Vec<u8> {
+fn bytes(len: usize, seed: u64) -> Vec<u8> {
     let mut data = vec![0; len];
     Rng::new(seed).fill(&mut data);
     data
@@ -60,7 +60,7 @@ fn shuffle(order: &mut [usize], seed: u64) {
 /// Every segment once, in this order: all is delivered, once, and nothing refused.
 fn arrives_in(order: &[usize]) {
     let mut rig = wide(order.len() as u32, Config::default());
-    let data = octets(order.len() * SEGMENT, 7);
+    let data = bytes(order.len() * SEGMENT, 7);
     for (done, &i) in order.iter().enumerate() {
         rig.send_at((i * SEGMENT) as u32, &data[i * SEGMENT..(i + 1) * SEGMENT]);
         let told = rig.sent();
@@ -113,14 +113,14 @@ fn every_second_segment_of_a_window_is_held() {
 }
 
 #[test]
-fn ten_thousand_islands_of_one_octet() {
+fn ten_thousand_islands_of_one_byte() {
     let mut rig = wide(1_000, Config::default());
     let mut held = 0;
     for i in 0..10_000 {
         rig.send_at(1 + 2 * i, b"x");
         assert!(!rig.sent().is_empty(), "what is refused is answered, too");
         let now = queue(&rig);
-        assert!(now.runs <= now.limit && u32::from(now.runs) == now.octets);
+        assert!(now.runs <= now.limit && u32::from(now.runs) == now.bytes);
         held = held.max(now.runs);
     }
     let (now, pool) = (queue(&rig), rig.host.pool.out_of_order());
@@ -199,7 +199,7 @@ fn holes_are_counted_as_the_memory_they_are() {
     let mut rig = wide(100, Config::default());
     rig.send_at(90_000, b"x");
     let now = queue(&rig);
-    assert_eq!((now.runs, now.octets), (1, 1));
+    assert_eq!((now.runs, now.bytes), (1, 1));
     assert!(now.memory > 88_000 && now.memory < 92_000, "{}", now.memory);
     assert_eq!(u64::from(rig.host.pool.used()), u64::from(now.memory) / 2_048);
     rig.host.finish();
@@ -208,7 +208,7 @@ fn holes_are_counted_as_the_memory_they_are() {
 /// The pool is exhausted, and a segment fills the hole and reaches beyond all that is held: what there is memory for is
 /// taken, and nothing that was SACKed is given up for it.
 #[test]
-fn memory_for_the_next_octet_is_not_taken_from_what_was_sacked() {
+fn memory_for_the_next_byte_is_not_taken_from_what_was_sacked() {
     let mut rig = wide(100, Config { reassembly_share: 100, ..Config::default() });
     rig.host.pool = Pool::new(2);
     rig.send_at(2_000, &[3; 1_000]);
@@ -242,11 +242,11 @@ fn overlaps_in_all_thirteen_relations() {
         ("met by", 300, 350),
         ("after", 320, 350),
     ];
-    let blank = octets(400, 1);
+    let blank = bytes(400, 1);
     for (name, start, end) in relations {
         let mut rig = wide(100, Config::default());
         let mut expected: Vec<u8> = blank.clone();
-        let (one, two) = (octets(100, 2), octets((end - start) as usize, 3));
+        let (one, two) = (bytes(100, 2), bytes((end - start) as usize, 3));
         rig.send_at(first.0, &one);
         rig.send_at(start, &two);
         expected[start as usize..end as usize].copy_from_slice(&two);
@@ -267,13 +267,13 @@ fn whatever_overlaps_the_first_arrival_wins() {
         let mut expected: Vec<Option<u8>> = vec![None; 10_000];
         for round in 0..60 {
             let start = 1 + rng.below(9_000) as usize;
-            let data = octets(1 + rng.below(999) as usize, 100 * seed + round);
+            let data = bytes(1 + rng.below(999) as usize, 100 * seed + round);
             rig.send_at(start as u32, &data);
             for (held, &new) in expected[start..start + data.len()].iter_mut().zip(&data) {
                 held.get_or_insert(new);
             }
         }
-        let blank = octets(10_000, seed);
+        let blank = bytes(10_000, seed);
         rig.inject(rig.segment(Flags::ACK, &blank));
         let expected: Vec<u8> = expected.iter().zip(&blank).map(|(held, &new)| held.unwrap_or(new)).collect();
         assert!(read_all(&mut rig) == expected, "seed {seed}");
@@ -287,7 +287,7 @@ fn sequence_numbers_wrap_in_the_middle() {
     let mut rig = wide(10, Config::default());
     let left = Seq::new(0).offset_from(rig.next) as usize;
     assert!(rig.next.before(Seq::new(0)) && rig.next.after(PEER) && left < 1_000, "it wraps soon");
-    let data = octets(4_000, 5);
+    let data = bytes(4_000, 5);
     for at in [left + 700, left, left - 1, 1] {
         rig.send_at(at as u32, &data[at..at + 650]);
     }
@@ -303,7 +303,7 @@ fn sequence_numbers_wrap_in_the_middle() {
 fn a_fin_that_overtakes_waits() {
     for with_data in [false, true] {
         let mut rig = wide(10, Config::default());
-        let data = octets(3_000, 6);
+        let data = bytes(3_000, 6);
         let mut last = rig.segment(Flags::FIN | Flags::ACK, if with_data { &data[2_000..] } else { &[] });
         last.seq += if with_data { 2_000 } else { 3_000 };
         rig.inject(last);

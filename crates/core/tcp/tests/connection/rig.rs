@@ -5,7 +5,7 @@ use tcp::{Config, Disposition, Events, SocketOptions, State};
 use wire::Ecn;
 use wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
 
-use crate::host::{Host, Octets, flow, ms, parse};
+use crate::host::{Bytes, Host, flow, ms, parse};
 
 /// The peer's initial sequence number; ours is `OURS`. Both wrap soon.
 pub(crate) const PEER: Seq = Seq::new(u32::MAX - 2_000);
@@ -45,8 +45,8 @@ impl core::fmt::Debug for Sent {
 }
 
 impl Sent {
-    fn new(octets: &Octets) -> Self {
-        let seg = parse(octets);
+    fn new(bytes: &Bytes) -> Self {
+        let seg = parse(bytes);
         Sent {
             seq: seg.seq,
             ack: seg.ack,
@@ -257,7 +257,7 @@ impl Rig {
 
     /// Everything sent since the last look.
     pub(crate) fn sent(&mut self) -> Vec<Sent> {
-        let sent: Vec<Sent> = self.host.out.drain(..).map(|octets| Sent::new(&octets)).collect();
+        let sent: Vec<Sent> = self.host.out.drain(..).map(|bytes| Sent::new(&bytes)).collect();
         if let Some(ts) = sent.iter().rev().find_map(|s| s.options.timestamps) {
             self.echo = ts.val;
         }

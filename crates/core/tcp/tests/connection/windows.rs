@@ -453,15 +453,15 @@ fn an_acknowledgment_behind_the_window_counts_while_a_hole_is_open() {
 fn queue_made_by_the_window(merge: Duration) -> (u32, Duration) {
     // 100 Mbit/s and 10 ms: 125 KB fill the path, whatever the queue holds.
     let link = Link { delay: ms(5), rate: 12_500_000, queue: 1 << 30, ..Link::default() };
-    let octets = 60_000_000;
-    let mut net = Net::new(7, true, [octets, 0]).link(link);
+    let bytes = 60_000_000;
+    let mut net = Net::new(7, true, [bytes, 0]).link(link);
     net.merge = merge;
     // Slow start that no delay ends: only the window offered bounds what is in flight.
     net.hosts[0].config.hystart = 0;
     let (began, end) = (net.now, net.now + Duration::from_secs(60));
     net.hosts[0].connect(net.now);
     let mut most = 0;
-    while net.apps[1].read < octets {
+    while net.apps[1].read < bytes {
         net.step(end);
         if let Some(conn) = &net.hosts[1].conn {
             most = most.max(conn.info(net.now).rcvbuf.0);
@@ -486,14 +486,14 @@ fn the_buffer_does_not_feed_on_the_queue_that_it_makes() {
 fn a_handshake_that_waited_in_a_queue_does_not_make_the_path_longer() {
     // The SYN-ACK waits for 40 ms; from then on the path takes 1 ms, as echoes of timestamps tell: 125 KB fill it.
     let link = Link { delay: ms(40), rate: 125_000_000, queue: 1 << 30, ..Link::default() };
-    let octets = 300_000_000;
-    let mut net = Net::new(7, true, [octets, 0]).link(link);
+    let bytes = 300_000_000;
+    let mut net = Net::new(7, true, [bytes, 0]).link(link);
     net.merge = Duration::from_micros(100);
     net.hosts[0].config.hystart = 0;
     let end = net.now + Duration::from_secs(60);
     net.hosts[0].connect(net.now);
     let mut most = 0;
-    while net.apps[1].read < octets {
+    while net.apps[1].read < bytes {
         if net.hosts[0].conn.as_ref().is_some_and(|conn| conn.state() == State::Established) {
             net.links.iter_mut().for_each(|link| link.delay = Duration::from_micros(500));
         }

@@ -106,7 +106,7 @@ fn incremental_updates_agree_with_a_fresh_sum() {
 }
 
 #[test]
-fn pseudo_headers_match_the_octets_they_stand_for() {
+fn pseudo_headers_match_the_bytes_they_stand_for() {
     let v4 = pseudo(Addr::v4([192, 168, 0, 1]), Addr::v4([255, 255, 255, 254]), 6, 1480);
     assert_eq!(v4.fold(), oracle(&[192, 168, 0, 1, 255, 255, 255, 254, 0, 6, 0x05, 0xc8]));
     let mut rng = Rng::new(4);

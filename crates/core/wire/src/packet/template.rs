@@ -21,7 +21,7 @@ const LABEL: u32 = 0x000f_ffff;
 /// Headers without what changes from one segment to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Template {
-    octets: [u8; ROOM],
+    bytes: [u8; ROOM],
     len: u8,
     /// Where the IP and TCP headers begin, and the two timestamps: 0 for none.
     ip: u8,
@@ -63,19 +63,19 @@ impl Template {
         header.options.timestamps = stamps;
         let none = if below.src.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
         let below = Below { label: 0, src: none, dst: none, ..*below };
-        let (tcp, mut octets) = (below.len(), [0; ROOM]);
-        let len = below.emit_tcp(&header, 0, Checksum::Offloaded, &mut octets[..tcp + header.len()]);
+        let (tcp, mut bytes) = (below.len(), [0; ROOM]);
+        let len = below.emit_tcp(&header, 0, Checksum::Offloaded, &mut bytes[..tcp + header.len()]);
         let stamps = match stamps {
-            Some(_) => tcp + find_stamps(&octets[tcp..len])?,
+            Some(_) => tcp + find_stamps(&bytes[tcp..len])?,
             None => 0,
         };
         // The field holds the pseudo header's sum.
         let field = tcp + CHECKSUM_OFFSET;
-        let (sum, pseudo) = (Sum::of(&octets[tcp..len]), Sum::of(&octets[field..field + 2]));
+        let (sum, pseudo) = (Sum::of(&bytes[tcp..len]), Sum::of(&bytes[field..field + 2]));
         let ip = if below.link.is_some() { ethernet::HEADER_LEN } else { 0 };
-        let check = u16::from_be_bytes([octets[ip + IP_CHECKSUM], octets[ip + IP_CHECKSUM + 1]]);
+        let check = u16::from_be_bytes([bytes[ip + IP_CHECKSUM], bytes[ip + IP_CHECKSUM + 1]]);
         let (ip_sum, stamps) = (Sum::of_u16(!check), stamps as u8);
-        Some(Template { octets, len: len as u8, ip: ip as u8, tcp: tcp as u8, stamps, ip_sum, pseudo, sum })
+        Some(Template { bytes, len: len as u8, ip: ip as u8, tcp: tcp as u8, stamps, ip_sum, pseudo, sum })
     }
 
     /// Bytes of all headers.
@@ -109,7 +109,7 @@ impl Template {
     pub fn fill(&self, filling: &Filling, full: bool, into: &mut [u8]) {
         let Filling { link, label, ends: [from, to], seq, ack, window, stamps } = *filling;
         let into = &mut into[..usize::from(self.len)];
-        into.copy_from_slice(&self.octets[..usize::from(self.len)]);
+        into.copy_from_slice(&self.bytes[..usize::from(self.len)]);
         if let (Some(Link { dst, src }), Some(place)) = (link, into.first_chunk_mut::<12>()) {
             place[..6].copy_from_slice(&dst);
             place[6..].copy_from_slice(&src);
@@ -153,8 +153,8 @@ impl Template {
         if let Some(place) = ip.first_chunk_mut::<40>() {
             let first = u32::from_be_bytes([place[0], place[1], place[2], place[3]]) | label & LABEL;
             place[..4].copy_from_slice(&first.to_be_bytes());
-            place[8..24].copy_from_slice(&from.octets());
-            place[24..].copy_from_slice(&to.octets());
+            place[8..24].copy_from_slice(&from.bytes());
+            place[24..].copy_from_slice(&to.bytes());
         }
         src.iter().chain(&dst).fold(0, |sum, word| sum + u64::from(*word))
     }

@@ -23,7 +23,7 @@ pub enum CounterOrder {
 
 /// Bytes of payload under each codepoint; the option carries the low 24 bits of each.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct EcnOctets {
+pub struct EcnBytes {
     /// ECT(0).
     pub ect0: u32,
     /// CE.
@@ -35,26 +35,26 @@ pub struct EcnOctets {
 /// An AccECN option with none to three of the counters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct AccEcn {
-    octets: [u8; FIELD * FIELDS as usize],
+    bytes: [u8; FIELD * FIELDS as usize],
     fields: u8,
     order: CounterOrder,
 }
 
 impl AccEcn {
     /// The first `fields` (three at most) of the counters in this order.
-    pub fn new(order: CounterOrder, fields: u8, counters: &EcnOctets) -> AccEcn {
+    pub fn new(order: CounterOrder, fields: u8, counters: &EcnBytes) -> AccEcn {
         let fields = fields.min(FIELDS);
         let (first, last) = match order {
             CounterOrder::Ect0First => (counters.ect0, counters.ect1),
             CounterOrder::Ect1First => (counters.ect1, counters.ect0),
         };
-        let mut octets = [0; FIELD * FIELDS as usize];
-        let places = octets.as_chunks_mut::<FIELD>().0.iter_mut().take(fields.into());
+        let mut bytes = [0; FIELD * FIELDS as usize];
+        let places = bytes.as_chunks_mut::<FIELD>().0.iter_mut().take(fields.into());
         for (place, counter) in places.zip([first, counters.ce, last]) {
             let [_, a, b, c] = counter.to_be_bytes();
             *place = [a, b, c];
         }
-        AccEcn { octets, fields, order }
+        AccEcn { bytes, fields, order }
     }
 
     /// How many counters it carries.
@@ -74,8 +74,8 @@ impl AccEcn {
 
     /// The counter at a place, 0 to 2, if it is there.
     fn field(&self, at: u8) -> Option<u32> {
-        let octets = self.octets.as_chunks::<FIELD>().0.get(usize::from(at)).filter(|_| at < self.fields)?;
-        let [a, b, c] = *octets;
+        let bytes = self.bytes.as_chunks::<FIELD>().0.get(usize::from(at)).filter(|_| at < self.fields)?;
+        let [a, b, c] = *bytes;
         Some(u32::from_be_bytes([0, a, b, c]))
     }
 
@@ -110,10 +110,10 @@ impl AccEcn {
     /// rest of a broken one are padding. RFC 9768, 3.2.3-2.
     pub(super) fn read(kind: u8, data: &[u8]) -> AccEcn {
         let fields = (data.len() / FIELD).min(FIELDS.into());
-        let mut octets = [0; FIELD * FIELDS as usize];
-        octets[..fields * FIELD].copy_from_slice(&data[..fields * FIELD]);
+        let mut bytes = [0; FIELD * FIELDS as usize];
+        bytes[..fields * FIELD].copy_from_slice(&data[..fields * FIELD]);
         let order = if kind == ECT0_FIRST { CounterOrder::Ect0First } else { CounterOrder::Ect1First };
-        AccEcn { octets, fields: fields as u8, order }
+        AccEcn { bytes, fields: fields as u8, order }
     }
 
     /// Bytes it takes in a header; less where an option follows that is preceded by two bytes of padding, in which
@@ -131,7 +131,7 @@ impl AccEcn {
     /// follows.
     /// RFC 9768, 3.2.3-1.
     pub(super) fn emit(&self, nop: u8, mut word: impl FnMut([u8; 4])) -> Option<[u8; 2]> {
-        let [a, b, c, d, e, f, g, h, i] = self.octets;
+        let [a, b, c, d, e, f, g, h, i] = self.bytes;
         let (kind, len) = (self.kind(), 2 + FIELD as u8 * self.fields);
         if self.fields == 0 {
             return Some([kind, len]);

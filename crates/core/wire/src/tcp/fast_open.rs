@@ -11,7 +11,7 @@ const SIZES: core::ops::RangeInclusive<usize> = 4..=16;
 /// Fast Open option of a SYN: a request for a cookie, or a cookie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FastOpen {
-    octets: [u8; 16],
+    bytes: [u8; 16],
     len: u8,
     /// Under kind 254, as servers and clients did before RFC 7413.
     pub experimental: bool,
@@ -21,24 +21,24 @@ impl FastOpen {
     /// "Give me a cookie."
     /// RFC 7413, 9-1.
     pub const fn request(experimental: bool) -> FastOpen {
-        FastOpen { octets: [0; 16], len: 0, experimental }
+        FastOpen { bytes: [0; 16], len: 0, experimental }
     }
 
     /// A cookie of 4 to 16 bytes, an even number; `None` for any other.
     /// RFC 7413, 4.1.1-1.
-    pub fn cookie(octets: &[u8], experimental: bool) -> Option<FastOpen> {
-        if !SIZES.contains(&octets.len()) || !octets.len().is_multiple_of(2) {
+    pub fn cookie(bytes: &[u8], experimental: bool) -> Option<FastOpen> {
+        if !SIZES.contains(&bytes.len()) || !bytes.len().is_multiple_of(2) {
             return None;
         }
         let mut option = FastOpen::request(experimental);
-        option.octets[..octets.len()].copy_from_slice(octets);
-        option.len = octets.len() as u8;
+        option.bytes[..bytes.len()].copy_from_slice(bytes);
+        option.len = bytes.len() as u8;
         Some(option)
     }
 
     /// The cookie; empty if it asks for one.
-    pub fn octets(&self) -> &[u8] {
-        &self.octets[..usize::from(self.len)]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
     }
 
     /// Does it ask for a cookie?
@@ -79,7 +79,7 @@ impl core::fmt::Display for FastOpen {
             true => f.write_str(" cookiereq"),
             false => {
                 f.write_str(" cookie ")?;
-                self.octets().iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+                self.bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
         }
     }

@@ -10,7 +10,7 @@ mod signature;
 #[cfg(test)]
 mod tests;
 
-pub use accecn::{AccEcn, CounterOrder, EcnOctets};
+pub use accecn::{AccEcn, CounterOrder, EcnBytes};
 pub use fast_open::FastOpen;
 pub use flags::Flags;
 pub use header::{CHECKSUM_OFFSET, Header, set_checksum};

@@ -126,29 +126,29 @@ impl Options {
             SynOption::Standard(len) => (len, false),
             SynOption::Experimental(len) => (len, true),
         };
-        let mut octets = [0; 16];
+        let mut bytes = [0; 16];
         let words = self.sack.blocks.iter().flat_map(|&(left, right)| [left, right]);
-        for (four, word) in octets.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        for (four, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
             *four = word.raw().to_be_bytes();
         }
-        FastOpen::read(&octets[..usize::from(len)], experimental)
+        FastOpen::read(&bytes[..usize::from(len)], experimental)
     }
 
     /// Puts a Fast Open option, or none, in the place of SACK blocks, of which a SYN has none.
     pub fn set_fast_open(&mut self, option: Option<FastOpen>) {
         self.sack = SackBlocks::none();
         let Some(option) = option else { return };
-        let len = option.octets().len() as u8;
+        let len = option.bytes().len() as u8;
         self.sack.syn = match option.experimental {
             true => SynOption::Experimental(len),
             false => SynOption::Standard(len),
         };
-        let mut octets = [0; 16];
-        octets[..option.octets().len()].copy_from_slice(option.octets());
+        let mut bytes = [0; 16];
+        bytes[..option.bytes().len()].copy_from_slice(option.bytes());
         for (block, &[l0, l1, l2, l3, r0, r1, r2, r3]) in
-            self.sack.blocks.iter_mut().zip(octets.as_chunks::<8>().0)
+            self.sack.blocks.iter_mut().zip(bytes.as_chunks::<8>().0)
         {
-            let word = |octets| Seq::new(u32::from_be_bytes(octets));
+            let word = |bytes| Seq::new(u32::from_be_bytes(bytes));
             *block = (word([l0, l1, l2, l3]), word([r0, r1, r2, r3]));
         }
     }
@@ -191,8 +191,8 @@ impl Options {
 
     /// The options of nearly every SYN, in the order in which Linux and we lay them out; false if these are others.
     fn parse_usual_syn(&mut self, bytes: &[u8]) -> bool {
-        let Ok(octets) = <&[u8; 20]>::try_from(bytes) else { return false };
-        let word = |at: usize| [octets[at], octets[at + 1], octets[at + 2], octets[at + 3]];
+        let Ok(bytes) = <&[u8; 20]>::try_from(bytes) else { return false };
+        let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         let ([kind, four, m0, m1], [n, scale, three, shift]) = (word(0), word(16));
         if [kind, four] != [MSS, 4] || word(4) != [SACK_PERMITTED, 2, TIMESTAMPS, 10] {
             return false;
@@ -389,9 +389,9 @@ impl Options {
         into.fill(END);
         let into = self.emit_signature(into);
         let mut at = 0;
-        let mut option = |octets: &[u8]| {
-            into[at..at + octets.len()].copy_from_slice(octets);
-            at += octets.len();
+        let mut option = |bytes: &[u8]| {
+            into[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
         };
         if let Some(mss) = self.mss {
             let [high, low] = mss.to_be_bytes();
@@ -430,7 +430,7 @@ fn emit_fast_open(option: &FastOpen, padding: u8, into: &mut [u8]) {
     let into = &mut into[..option.len().next_multiple_of(4)];
     into.fill(padding);
     into[..at].copy_from_slice(&head[..at]);
-    into[at..option.len()].copy_from_slice(option.octets());
+    into[at..option.len()].copy_from_slice(option.bytes());
 }
 
 /// The first option that is not padding and what follows it; `None` at the end or at an illegal length.

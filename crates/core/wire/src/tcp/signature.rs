@@ -136,7 +136,7 @@ mod tests {
                     assert_eq!(read.options.signature, Some(signature));
                     let signed = Signature::find(&out[..len]).unwrap();
                     assert_eq!(signed.option.end, signed.mac.end);
-                    assert!(signed.mac.end <= len && out[signed.mac.clone()].iter().all(|&octet| octet == 0));
+                    assert!(signed.mac.end <= len && out[signed.mac.clone()].iter().all(|&byte| byte == 0));
                     let wanted = if signature == Signature::Md5 { 16 } else { usize::from(mac_len) };
                     assert_eq!(signed.mac.len(), wanted);
                 }

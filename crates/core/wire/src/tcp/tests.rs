@@ -28,8 +28,8 @@ fn emitted(flags: Flags, options: Options) -> Vec<u8> {
     let mut whole = [0xee; 60];
     header.options.emit(flags, &mut whole);
     assert_eq!(whole[..len - 20], out[20..len], "whatever room there is");
-    assert!(whole[len - 20..].iter().all(|octet| *octet == 0xee), "wrote past the options");
-    assert!(out[len..].iter().all(|octet| *octet == 0xee), "wrote past the header");
+    assert!(whole[len - 20..].iter().all(|byte| *byte == 0xee), "wrote past the options");
+    assert!(out[len..].iter().all(|byte| *byte == 0xee), "wrote past the header");
     assert_eq!(usize::from(out[12] >> 4) * 4, len);
     out[20..len].to_vec()
 }
@@ -92,7 +92,7 @@ fn padding_is_zero() {
 #[test]
 fn fast_open_stands_behind_the_others() {
     let syn = Options { mss: Some(1460), window_scale: Some(8), sack_permitted: true, ..Options::default() };
-    let cookie = |octets: &[u8], experimental| FastOpen::cookie(octets, experimental);
+    let cookie = |bytes: &[u8], experimental| FastOpen::cookie(bytes, experimental);
     let with = |option| syn.with_fast_open(option);
     let head = emitted(Flags::SYN, syn);
     let rows: [(Option<FastOpen>, &[u8]); 5] = [
@@ -102,9 +102,9 @@ fn fast_open_stands_behind_the_others() {
         (cookie(&[1, 2, 3, 4, 5, 6], false), &[34, 8, 1, 2, 3, 4, 5, 6]),
         (cookie(&[1, 2, 3, 4], true), &[254, 8, 0xf9, 0x89, 1, 2, 3, 4]),
     ];
-    for (option, octets) in rows {
+    for (option, bytes) in rows {
         assert!(option.is_some());
-        assert_eq!(emitted(Flags::SYN, with(option)), [&head, octets].concat());
+        assert_eq!(emitted(Flags::SYN, with(option)), [&head, bytes].concat());
         for layout in [SynLayout::Linux, SynLayout::Bsd] {
             let full = Options { timestamps: STAMPS, layout, ..with(option) };
             let read = read(Flags::SYN, &emitted(Flags::SYN, full));
@@ -120,14 +120,14 @@ fn fast_open_stands_behind_the_others() {
 }
 
 #[test]
-fn a_cookie_has_an_even_number_of_octets_from_4_to_16() {
+fn a_cookie_has_an_even_number_of_bytes_from_4_to_16() {
     for len in 1..=20 {
-        let octets = [9; 20];
+        let bytes = [9; 20];
         let legal = len % 2 == 0 && (4..=16).contains(&len);
-        let plain = [&[34, len as u8 + 2], &octets[..len]].concat();
+        let plain = [&[34, len as u8 + 2], &bytes[..len]].concat();
         assert_eq!(read(Flags::SYN, &plain).fast_open().is_some(), legal, "{len}");
         assert_eq!(read(Flags::ACK, &plain).fast_open(), None);
-        let experimental = [&[254, len as u8 + 4, 0xf9, 0x89], &octets[..len]].concat();
+        let experimental = [&[254, len as u8 + 4, 0xf9, 0x89], &bytes[..len]].concat();
         assert_eq!(read(Flags::SYN, &experimental).fast_open().is_some(), legal, "{len}");
     }
     assert_eq!(read(Flags::SYN, &[254, 6, 0xf9, 0x88, 1, 1]), Options::default(), "another experiment");
@@ -214,8 +214,8 @@ fn flags_and_lengths() {
 }
 
 fn counters(order: CounterOrder, fields: u8) -> Option<AccEcn> {
-    let octets = EcnOctets { ect0: 0x1001_0203, ce: 0x0004_0506, ect1: 0x0007_0809 };
-    Some(AccEcn::new(order, fields, &octets))
+    let bytes = EcnBytes { ect0: 0x1001_0203, ce: 0x0004_0506, ect1: 0x0007_0809 };
+    Some(AccEcn::new(order, fields, &bytes))
 }
 
 /// RFC 9768, 3.2.3-1.
@@ -231,7 +231,7 @@ fn the_layouts_of_accurate_ecn() {
     assert_eq!(alone(Ect0First, 1), [172, 5, 1, 2, 3, 1, 1, 1]);
     assert_eq!(alone(Ect0First, 0), [172, 2, 1, 1]);
     // A counter may end like padding.
-    let one = Some(AccEcn::new(Ect0First, 1, &EcnOctets { ect0: 1, ..EcnOctets::default() }));
+    let one = Some(AccEcn::new(Ect0First, 1, &EcnBytes { ect0: 1, ..EcnBytes::default() }));
     assert_eq!(
         emitted(Flags::ACK, Options { accecn: one, ..Options::default() }),
         [172, 5, 0, 0, 1, 1, 1, 1]
@@ -290,8 +290,8 @@ fn accurate_ecn_on_a_syn() {
 #[test]
 fn any_length_of_accurate_ecn_is_read() {
     for len in 0..=20u8 {
-        let octets: Vec<u8> = [172, len + 2].into_iter().chain(1..=len).collect();
-        let option = read(Flags::ACK, &octets).accecn.unwrap();
+        let bytes: Vec<u8> = [172, len + 2].into_iter().chain(1..=len).collect();
+        let option = read(Flags::ACK, &bytes).accecn.unwrap();
         assert_eq!(option.fields(), (len / 3).min(3), "{len}");
         assert_eq!(option.ect0(), (len >= 3).then_some(0x01_0203));
         assert_eq!(option.ce(), (len >= 6).then_some(0x04_0506));

@@ -21,7 +21,7 @@ fn lines() {
 /// Reads each captured TCP packet and writes it anew from the values alone.
 /// RFC 9293, MUST-2.
 #[test]
-fn tcp_packets_are_remade_octet_for_octet() {
+fn tcp_packets_are_remade_byte_for_byte() {
     let mut remade = 0;
     for (hex, line) in FRAMES {
         let bytes = unhex(hex);
@@ -193,12 +193,12 @@ fn ipv6_rules() {
     assert_eq!((header.tos, header.ttl, header.flow_label), (0xb9, 64, 0xabcde));
     assert_eq!(packet::parse_ip(&good, 59), Err(ParseError::IpTotalLength));
     assert_eq!(packet::parse_ip(&good[..39], 60), Err(ParseError::IpTruncated));
-    let with_src = |octets: [u8; 16]| {
+    let with_src = |bytes: [u8; 16]| {
         let mut packet = good.clone();
-        packet[8..24].copy_from_slice(&octets);
+        packet[8..24].copy_from_slice(&bytes);
         packet::parse_ip(&packet, 60).map(|_| ())
     };
-    assert_eq!(with_src(Addr::v4([1, 2, 3, 4]).octets()), Err(ParseError::IpAddress));
+    assert_eq!(with_src(Addr::v4([1, 2, 3, 4]).bytes()), Err(ParseError::IpAddress));
     assert_eq!(with_src([0xff; 16]), Err(ParseError::IpAddress));
 }
 

@@ -18,7 +18,7 @@ const FULL: usize = 64;
 
 /// A packet that came, as it is to come up unless it is merged.
 struct Expected {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     meta: RxMeta,
     /// It is sound, plain data, so the card may merge it: where its payload starts.
     text: Option<usize>,
@@ -96,9 +96,9 @@ impl World {
         let kind = if self.calm { 0 } else { input.below(16) };
         if flow == FLOWS {
             // Neither IP nor ARP, or something that looks like the latter.
-            let mut octets = vec![kind as u8; 60];
-            octets[12..14].copy_from_slice(if kind < 8 { &[8, 6] } else { &[0x88, 0xcc] });
-            return self.expect(flow, vec![octets], RxMeta::default(), None);
+            let mut bytes = vec![kind as u8; 60];
+            bytes[12..14].copy_from_slice(if kind < 8 { &[8, 6] } else { &[0x88, 0xcc] });
+            return self.expect(flow, vec![bytes], RxMeta::default(), None);
         }
         let len = match kind {
             0..=8 => FULL,
@@ -121,29 +121,29 @@ impl World {
             _ => self.next[flow],
         };
         let payload: Vec<u8> = (0..len as u32).map(|at| (seq.wrapping_add(at) ^ flow as u32) as u8).collect();
-        let mut octets = segment(flow as u16, seq, flags, &payload);
-        let text = octets.len() - len;
+        let mut bytes = segment(flow as u16, seq, flags, &payload);
+        let text = bytes.len() - len;
         self.next[flow] = seq.wrapping_add(len as u32);
         match kind {
             12 => {
-                let last = octets.len() - 1;
-                octets[last] ^= 1;
-                self.expect(flow, vec![octets], RxMeta::default(), None);
+                let last = bytes.len() - 1;
+                bytes[last] ^= 1;
+                self.expect(flow, vec![bytes], RxMeta::default(), None);
             }
             13 => {
                 let meta = RxMeta { checksum: RxChecksum::Verified, gso_size: FULL as u16, more: false };
-                self.expect(flow, vec![octets], meta, None);
+                self.expect(flow, vec![bytes], meta, None);
             }
             14 => {
-                let tail = octets.split_off(text + 1 + input.below(FULL as u32) as usize);
-                self.expect(flow, vec![octets, tail], RxMeta::default(), None);
+                let tail = bytes.split_off(text + 1 + input.below(FULL as u32) as usize);
+                self.expect(flow, vec![bytes, tail], RxMeta::default(), None);
             }
-            _ => self.expect(flow, vec![octets], RxMeta::default(), Some(text)),
+            _ => self.expect(flow, vec![bytes], RxMeta::default(), Some(text)),
         }
     }
 
     fn expect(&mut self, flow: usize, frames: Vec<Vec<u8>>, meta: RxMeta, text: Option<usize>) {
-        self.expected[flow].push_back(Expected { octets: frames.concat(), meta, text });
+        self.expected[flow].push_back(Expected { bytes: frames.concat(), meta, text });
         self.far.put_in(frames, meta);
     }
 
@@ -153,17 +153,17 @@ impl World {
         let mut batch = RxBatch::new();
         self.card.rx(&mut batch).expect("the wire is well");
         assert!(batch.len() <= BATCH_MAX);
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let mut meta = None;
         for packet in batch {
-            octets.extend_from_slice(packet.frame.data());
+            bytes.extend_from_slice(packet.frame.data());
             meta.get_or_insert(packet.meta);
             if !packet.meta.more {
-                self.check(&std::mem::take(&mut octets), meta.take().unwrap_or_default());
+                self.check(&std::mem::take(&mut bytes), meta.take().unwrap_or_default());
             }
             self.held.push(packet);
         }
-        assert!(octets.is_empty(), "no packet is cut by the end of a batch");
+        assert!(bytes.is_empty(), "no packet is cut by the end of a batch");
         if self.held.len() > 2 * BATCH_MAX {
             for packet in self.held.drain(..) {
                 self.card.retire(packet.frame);
@@ -172,11 +172,11 @@ impl World {
     }
 
     /// A packet came up: it is the next of its flow, or several.
-    fn check(&mut self, octets: &[u8], meta: RxMeta) {
-        let flow = flow_of(octets);
+    fn check(&mut self, bytes: &[u8], meta: RxMeta) {
+        let flow = flow_of(bytes);
         let queue = &mut self.expected[flow];
         let first = queue.pop_front().unwrap_or_else(|| panic!("a packet of flow {flow} that no peer sent"));
-        if first.octets == octets {
+        if first.bytes == bytes {
             assert_eq!(first.meta.gso_size, meta.gso_size);
             assert!(
                 first.text.is_none() || meta.checksum == RxChecksum::Verified,
@@ -188,14 +188,14 @@ impl World {
         let text = first.text.expect("only plain data is merged");
         assert_eq!(
             (meta.checksum, usize::from(meta.gso_size)),
-            (RxChecksum::Verified, first.octets.len() - text)
+            (RxChecksum::Verified, first.bytes.len() - text)
         );
         let (mut at, mut last) = (text, first);
         loop {
-            let payload = &last.octets[text..];
-            assert_eq!(&octets[at..at + payload.len()], payload, "flow {flow}");
+            let payload = &last.bytes[text..];
+            assert_eq!(&bytes[at..at + payload.len()], payload, "flow {flow}");
             at += payload.len();
-            if at == octets.len() {
+            if at == bytes.len() {
                 break;
             }
             assert_eq!(payload.len(), usize::from(meta.gso_size), "a short segment is the last");
@@ -203,21 +203,21 @@ impl World {
             assert!(last.text.is_some(), "only plain data is merged");
         }
         // Ports, acknowledgment, window, flags and options; not the sequence number, PSH and the checksum.
-        let shared = |octets: &[u8]| {
-            let tcp = &octets[text - TCP..text];
+        let shared = |bytes: &[u8]| {
+            let tcp = &bytes[text - TCP..text];
             let mut own = tcp.to_vec();
             own[4..8].fill(0);
             own[13] &= !(Flags::PSH.0 as u8);
             own[16..18].fill(0);
             own
         };
-        assert_eq!(shared(octets), shared(&last.octets), "the same but for what is each packet's own");
-        let pushed = |octets: &[u8]| octets[text - TCP + 13] & Flags::PSH.0 as u8;
-        assert_eq!(pushed(octets), pushed(&last.octets), "PSH is the last one's");
-        let Ok(Content::Ip(packet)) = parse_frame(octets, octets.len()).map(|frame| frame.content) else {
+        assert_eq!(shared(bytes), shared(&last.bytes), "the same but for what is each packet's own");
+        let pushed = |bytes: &[u8]| bytes[text - TCP + 13] & Flags::PSH.0 as u8;
+        assert_eq!(pushed(bytes), pushed(&last.bytes), "PSH is the last one's");
+        let Ok(Content::Ip(packet)) = parse_frame(bytes, bytes.len()).map(|frame| frame.content) else {
             panic!("a merged packet is a packet");
         };
-        assert_eq!(packet.end as usize, octets.len());
+        assert_eq!(packet.end as usize, bytes.len());
     }
 
     /// The host sends a packet, and again what the card did not take before.
@@ -226,20 +226,19 @@ impl World {
             self.far.traffic().takes = input.below(20) as usize;
         }
         if let Some(mut frame) = self.card.take() {
-            let octets = segment(0, self.sent.len() as u32, Flags::ACK, &[input.u8(); 33]);
-            frame.set_range(0, octets.len());
-            frame.data_mut().copy_from_slice(&octets);
+            let bytes = segment(0, self.sent.len() as u32, Flags::ACK, &[input.u8(); 33]);
+            frame.set_range(0, bytes.len());
+            frame.data_mut().copy_from_slice(&bytes);
             // As a stack does it that leaves the sum to the port: the pseudo header's is there.
             let (start, offset) = (34_u16, 16_u16);
             let at = usize::from(start + offset);
-            let Ok(Content::Ip(packet)) = parse_frame(&octets, octets.len()).map(|frame| frame.content)
-            else {
+            let Ok(Content::Ip(packet)) = parse_frame(&bytes, bytes.len()).map(|frame| frame.content) else {
                 panic!("it was just made");
             };
             frame.data_mut()[at..at + 2].copy_from_slice(&(!packet.pseudo().checksum()).to_be_bytes());
             let meta = TxMeta { checksum: Some(ChecksumOffload { start, offset }), segmentation: None };
             self.queued.push_back(TxPacket { frame, meta });
-            self.sent.push(octets);
+            self.sent.push(bytes);
         }
         self.card.tx(&mut self.queued).expect("the wire is well");
     }
@@ -274,11 +273,11 @@ impl World {
 }
 
 /// Returns the flow of a packet: its port, as the model made it; packets without ports belong to no flow.
-fn flow_of(octets: &[u8]) -> usize {
-    let whole = octets.len();
-    match parse_frame(octets, whole).map(|frame| frame.content) {
+fn flow_of(bytes: &[u8]) -> usize {
+    let whole = bytes.len();
+    match parse_frame(bytes, whole).map(|frame| frame.content) {
         Ok(Content::Ip(packet)) => {
-            let port = &octets[packet.start as usize..][..2];
+            let port = &bytes[packet.start as usize..][..2];
             usize::from(u16::from_be_bytes([port[0], port[1]])) - 1000
         }
         _ => FLOWS,

@@ -287,12 +287,12 @@ impl Link {
         for at in 0..self.rx.len() {
             let mut whole = 0;
             if !goes_on {
-                let octets = pieces(&self.rx[at..]).map(|packet| packet.frame.len()).sum();
-                let seen = look(self.rx[at].frame.data(), octets, self.io.caps().medium);
+                let bytes = pieces(&self.rx[at..]).map(|packet| packet.frame.len()).sum();
+                let seen = look(self.rx[at].frame.data(), bytes, self.io.caps().medium);
                 hash = seen.map_or(0, |seen| self.key.strong_flow(&seen.key));
                 // By its upper half: the lower one chooses rows of the worker's table.
                 to = (((hash >> 32) * workers as u64) >> 32) as usize;
-                whole = octets as u32;
+                whole = bytes as u32;
             }
             goes_on = self.rx[at].meta.more;
             self.places.push((to, hash, whole));

@@ -2,7 +2,7 @@
 
 use ::wire::checksum::Sum;
 use ::wire::tcp::Flags;
-use offload::Train;
+use offload::MergedRun;
 use ring::Frame;
 
 /// Fills `whole` with a super-segment: the first packet's headers, whose IP header starts at `ip`, and all payload.
@@ -10,39 +10,39 @@ use ring::Frame;
 /// for what several segments acknowledge together: RFC 7323, section 4.3.)
 pub(super) fn merge<'a>(
     whole: &mut Frame,
-    train: &Train,
+    merged_run: &MergedRun,
     ip: usize,
     packets: impl Iterator<Item = &'a [u8]>,
 ) -> bool {
-    let text = train.text(0).start;
-    let len = text + train.octets() as usize;
+    let text = merged_run.text(0).start;
+    let len = text + merged_run.bytes() as usize;
     if len > whole.capacity() || len - ip > usize::from(u16::MAX) {
         return false;
     }
     whole.set_range(0, len);
-    let octets = whole.data_mut();
+    let bytes = whole.data_mut();
     let mut at = text;
     for (nth, packet) in packets.enumerate() {
         if nth == 0 {
-            octets[..text].copy_from_slice(&packet[..text]);
+            bytes[..text].copy_from_slice(&packet[..text]);
         }
-        let payload = &packet[train.text(nth as u16)];
-        octets[at..at + payload.len()].copy_from_slice(payload);
+        let payload = &packet[merged_run.text(nth as u16)];
+        bytes[at..at + payload.len()].copy_from_slice(payload);
         at += payload.len();
     }
     debug_assert_eq!(at, len, "all payload of the merged run");
-    let v4 = octets[ip] >> 4 == 4;
+    let v4 = bytes[ip] >> 4 == 4;
     let tcp = ip + if v4 { V4 } else { V6 };
     if v4 {
-        octets[ip + 2..ip + 4].copy_from_slice(&((len - ip) as u16).to_be_bytes());
-        octets[ip + 10..ip + 12].fill(0);
-        let sum = Sum::of(&octets[ip..tcp]).checksum();
-        octets[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
+        bytes[ip + 2..ip + 4].copy_from_slice(&((len - ip) as u16).to_be_bytes());
+        bytes[ip + 10..ip + 12].fill(0);
+        let sum = Sum::of(&bytes[ip..tcp]).checksum();
+        bytes[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
     } else {
-        octets[ip + 4..ip + 6].copy_from_slice(&((len - tcp) as u16).to_be_bytes());
+        bytes[ip + 4..ip + 6].copy_from_slice(&((len - tcp) as u16).to_be_bytes());
     }
-    if train.is_pushed() {
-        octets[tcp + 13] |= Flags::PSH.0 as u8;
+    if merged_run.is_pushed() {
+        bytes[tcp + 13] |= Flags::PSH.0 as u8;
     }
     true
 }

@@ -81,19 +81,19 @@ impl Mover {
 
     /// All frames of a packet are moved together.
     fn move_data(&mut self, nth: usize) -> bool {
-        let mut octets = 0;
+        let mut bytes = 0;
         while let Some(Up { packet, .. }) = self.from[nth].data.pop() {
             let more = packet.meta.more;
-            octets += packet.frame.len();
+            bytes += packet.frame.len();
             self.hand_over(packet);
             if !more {
                 break;
             }
         }
-        self.arbiter.on_moved(nth, octets);
+        self.arbiter.on_moved(nth, bytes);
         self.counts.data += 1;
-        self.counts.octets += octets as u64;
-        octets > 0
+        self.counts.bytes += bytes as u64;
+        bytes > 0
     }
 
     fn hand_over(&mut self, packet: RxPacket) {

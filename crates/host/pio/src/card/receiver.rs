@@ -9,7 +9,7 @@ use crate::look::{ip_start, judge, look};
 use crate::port::{BATCH_MAX, Caps, Medium, RxChecksum, RxMeta, RxPacket};
 use ::wire::checksum::Summer;
 use base::{Duration, FlowKey, Instant};
-use offload::{Arrival, Engine, Run, TRAIN_MAX};
+use offload::{Arrival, Engine, MERGE_MAX, Run};
 use ring::{Consumer, Frame, Producer, Ringer, Sleeper};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Receiver {
             sleeper,
             waiting: VecDeque::with_capacity(WAITING_MAX),
             batch: Vec::with_capacity(BATCH_MAX),
-            run: Vec::with_capacity(TRAIN_MAX),
+            run: Vec::with_capacity(MERGE_MAX),
             pieces: Vec::with_capacity(BATCH_MAX),
             counts: ReceiverCounters::default(),
             tally: Arc::new(Tally::new(RECEIVER_ROWS)),
@@ -128,12 +128,12 @@ impl Receiver {
     fn receive_one(&mut self, now: Instant, steered: Steered) {
         self.counts.packets += 1;
         let Steered { mut packet, hash, .. } = steered;
-        let octets = packet.frame.data();
-        let Some(seen) = look(octets, octets.len(), self.medium) else {
+        let bytes = packet.frame.data();
+        let Some(seen) = look(bytes, bytes.len(), self.medium) else {
             return self.put_control(packet, hash);
         };
         if packet.meta.checksum == RxChecksum::Unverified {
-            match judge(&seen.packet, octets, self.summer, self.local_peer) {
+            match judge(&seen.packet, bytes, self.summer, self.local_peer) {
                 RxChecksum::Unverified => return self.pass_unsound(packet, &seen.key, hash),
                 sound => packet.meta.checksum = sound,
             }
@@ -172,7 +172,7 @@ impl Receiver {
             packets.extend(std::iter::from_fn(|| self.engine.as_mut()?.next_packet(&mut run)));
             self.lift(&run, &mut packets);
             self.run = packets;
-            if run.train.is_some() {
+            if run.merged_run.is_some() {
                 self.heed_round_trip(&run);
             }
         }
@@ -191,17 +191,17 @@ impl Receiver {
     /// The packets of a run go up, as one if they are a merged run and there is a frame for it.
     fn lift(&mut self, run: &Run, packets: &mut Vec<Kept>) {
         if packets.len() > 1
-            && let Some(train) = &run.train
+            && let Some(merged_run) = &run.merged_run
         {
             let ip = ip_start(self.medium);
             if let Some(mut whole) = self.supers.pop() {
-                if merge(&mut whole, train, ip, packets.iter().map(AsRef::as_ref)) {
+                if merge(&mut whole, merged_run, ip, packets.iter().map(AsRef::as_ref)) {
                     self.counts.merged += packets.len() as u64;
                     self.counts.supers += 1;
                     for kept in packets.drain(..) {
                         self.give_back(kept.packet.frame);
                     }
-                    let gso_size = train.text(0).len() as u16;
+                    let gso_size = merged_run.text(0).len() as u16;
                     let meta = RxMeta { checksum: RxChecksum::Verified, gso_size, more: false };
                     return self.put_data(RxPacket { frame: whole, meta }, run.hash);
                 }

@@ -24,7 +24,7 @@ base::counters! {
     pub(super) struct MoverCounters {
         control: "Packets without data that went up.",
         data: "Packets with data that went up.",
-        octets: "Bytes of those with data.",
+        bytes: "Bytes of those with data.",
         full: "Times the host's ring was full.",
     }
 }

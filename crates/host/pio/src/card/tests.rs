@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 
 /// How long anything may take before it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Does something with threads, on another one: a hang is told, and ends the test.
 fn bounded(what: &str, act: impl FnOnce() + Send + 'static) {
@@ -19,7 +19,7 @@ fn bounded(what: &str, act: impl FnOnce() + Send + 'static) {
         act();
         done.send(()).expect("the test waits");
     });
-    match wait.recv_timeout(PATIENCE) {
+    match wait.recv_timeout(TIMEOUT) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} hangs"),
         _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }
@@ -27,8 +27,8 @@ fn bounded(what: &str, act: impl FnOnce() + Send + 'static) {
 
 impl Far {
     /// A packet comes.
-    fn put(&self, octets: Vec<u8>) {
-        self.put_in(vec![octets], RxMeta::default());
+    fn put(&self, bytes: Vec<u8>) {
+        self.put_in(vec![bytes], RxMeta::default());
     }
 }
 
@@ -54,11 +54,11 @@ fn take(card: &mut Card, mut enough: impl FnMut(&BTreeMap<u16, Vec<u8>>) -> bool
         let mut batch = RxBatch::new();
         card.rx(&mut batch).expect("the wire is well");
         for packet in batch {
-            let octets = packet.frame.data();
-            let Ok(Content::Ip(ip)) = parse_frame(octets, octets.len()).map(|frame| frame.content) else {
+            let bytes = packet.frame.data();
+            let Ok(Content::Ip(ip)) = parse_frame(bytes, bytes.len()).map(|frame| frame.content) else {
                 panic!("only TCP was sent");
             };
-            let (from, _, segment) = ip.tcp(octets).expect("TCP");
+            let (from, _, segment) = ip.tcp(bytes).expect("TCP");
             flows.entry(from - 1000).or_default().extend_from_slice(segment.payload);
             card.retire(packet.frame);
         }
@@ -106,11 +106,11 @@ fn workers_on_threads_bring_up_what_came() {
             });
             let whole = segments as usize * 1_000;
             let got = take(&mut card, |got| {
-                got.len() == usize::from(flows) && got.values().all(|octets| octets.len() == whole)
+                got.len() == usize::from(flows) && got.values().all(|bytes| bytes.len() == whole)
             });
-            for (flow, octets) in got {
+            for (flow, bytes) in got {
                 let sent: Vec<u8> = (0..segments).flat_map(|nth| payload(flow, nth)).collect();
-                assert!(octets == sent, "flow {flow} over {receivers} workers");
+                assert!(bytes == sent, "flow {flow} over {receivers} workers");
             }
             drop(sender.join().expect("the sender"));
         });
@@ -273,7 +273,7 @@ fn a_link_that_is_gone_or_down_says_so() {
 }
 
 #[test]
-fn wishes_reach_the_link_and_are_answered() {
+fn requests_reach_the_link_and_are_answered() {
     bounded("a card that asks its link", || {
         let (mut card, far) = threads(&CardConfig::new(1, 1));
         let claim = port_80();
@@ -316,7 +316,7 @@ fn sleepers_are_woken() {
             card.rx(&mut RxBatch::new()).expect("the wire is well");
         }
         far.put(segment(0, 1, Flags::ACK, b"x"));
-        assert_eq!(sleep_on(&card.poll_fds(), Some(PATIENCE)).expect("descriptors"), Wake::Ready);
+        assert_eq!(sleep_on(&card.poll_fds(), Some(TIMEOUT)).expect("descriptors"), Wake::Ready);
         take(&mut card, |got| !got.is_empty());
     });
 }
@@ -333,8 +333,8 @@ fn held_for(told: Option<(u16, Duration)>) -> Duration {
     let mut card = Card::in_turns(Box::new(wire), &config, move || hands.now()).expect("memory");
     assert!(card.wants_round_trips());
     if let Some((flow, srtt)) = told {
-        let octets = segment(flow, 0, Flags::ACK, b"any");
-        let seen = crate::look::look(&octets, octets.len(), Medium::Ethernet).expect("TCP");
+        let bytes = segment(flow, 0, Flags::ACK, b"any");
+        let seen = crate::look::look(&bytes, bytes.len(), Medium::Ethernet).expect("TCP");
         card.on_round_trip(&seen.key, srtt);
     }
     // All that the workers do at this time; the bytes of payload that came up.

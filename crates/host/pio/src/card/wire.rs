@@ -123,11 +123,11 @@ impl PacketIo for Wire {
             && let Some((frames, meta)) = traffic.coming.pop_front()
         {
             let last = frames.len() - 1;
-            for (nth, octets) in frames.into_iter().enumerate() {
+            for (nth, bytes) in frames.into_iter().enumerate() {
                 let Some(mut frame) = pool.take() else { break };
                 traffic.out += 1;
-                frame.set_range(0, octets.len());
-                frame.data_mut().copy_from_slice(&octets);
+                frame.set_range(0, bytes.len());
+                frame.data_mut().copy_from_slice(&bytes);
                 batch.push(RxPacket { frame, meta: RxMeta { more: nth < last, ..meta } });
             }
         }
@@ -197,10 +197,10 @@ pub(super) fn segment(flow: u16, seq: u32, flags: Flags, payload: &[u8]) -> Vec<
         options: Options { timestamps: Some(Timestamps { val: 6, ecr: 7 }), ..Options::default() },
     };
     let headers = below.len() + header.len();
-    let mut octets = vec![0; headers + payload.len()];
-    octets[headers..].copy_from_slice(payload);
-    below.emit_tcp(&header, payload.len(), Checksum::Full, &mut octets);
-    octets
+    let mut bytes = vec![0; headers + payload.len()];
+    bytes[headers..].copy_from_slice(payload);
+    below.emit_tcp(&header, payload.len(), Checksum::Full, &mut bytes);
+    bytes
 }
 
 /// A time that goes when it is told to.

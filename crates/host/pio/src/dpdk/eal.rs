@@ -161,7 +161,7 @@ fn arguments(what: &str, more: &[String], huge: bool, cpus: &[usize]) -> Vec<Str
 pub(super) fn is_pci(what: &str) -> bool {
     let name = what.split(',').next().unwrap_or(what);
     let parts: Vec<_> = name.split([':', '.']).collect();
-    let hex = |part: &&str| !part.is_empty() && part.bytes().all(|octet| octet.is_ascii_hexdigit());
+    let hex = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     (parts.len() == 3 || parts.len() == 4) && name.contains('.') && parts.iter().all(hex)
 }
 

@@ -65,7 +65,7 @@ pub(super) struct Received {
 /// Offloads requested for a packet to send.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub(super) struct Wish {
+pub(super) struct TxRequest {
     pub(super) network: u16,
     pub(super) transport: u16,
     pub(super) size: u16,
@@ -84,7 +84,7 @@ unsafe extern "C" {
     pub(super) fn ms_dpdk_probe(what: *const c_char) -> c_int;
     pub(super) fn ms_dpdk_known(nth: c_uint, into: *mut c_char, room: usize) -> usize;
     pub(super) fn ms_dpdk_info(port: u16, into: *mut Info) -> c_int;
-    pub(super) fn ms_dpdk_configure(port: u16, wish: *const Setup, info: *const Info) -> c_int;
+    pub(super) fn ms_dpdk_configure(port: u16, request: *const Setup, info: *const Info) -> c_int;
     pub(super) fn ms_dpdk_queue(port: u16, queue: u16, info: *const Info, pool: *mut Mempool) -> c_int;
     pub(super) fn ms_dpdk_run(port: u16, all: c_int) -> c_int;
     pub(super) fn ms_dpdk_rss(
@@ -133,14 +133,14 @@ unsafe extern "C" {
     pub(super) fn ms_dpdk_rx(port: u16, queue: u16, pool: *mut Mempool, into: *mut Received, n: u16) -> u16;
     pub(super) fn ms_dpdk_copy(mbuf: *const Mbuf, into: *mut u8, room: u32) -> u32;
     pub(super) fn ms_dpdk_free(mbuf: *mut Mbuf);
-    pub(super) fn ms_dpdk_describe(mbuf: *mut Mbuf, data: *const u8, len: u32, wish: *const Wish);
+    pub(super) fn ms_dpdk_describe(mbuf: *mut Mbuf, data: *const u8, len: u32, request: *const TxRequest);
     pub(super) fn ms_dpdk_chain(first: *mut Mbuf, last: *mut Mbuf, more: *mut Mbuf);
     pub(super) fn ms_dpdk_tx(
         port: u16,
         queue: u16,
         mbufs: *mut *mut Mbuf,
         n: u16,
-        wishes: c_int,
+        requests: c_int,
         invalid: *mut c_int,
     ) -> u16;
     pub(super) fn ms_dpdk_sent(port: u16, queue: u16);

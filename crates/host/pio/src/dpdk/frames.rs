@@ -203,8 +203,8 @@ impl Drop for Frames {
     }
 }
 
-fn no_memory(octets: usize) -> OpenError {
-    let mib = octets.div_ceil(1 << 20);
+fn no_memory(bytes: usize) -> OpenError {
+    let mib = bytes.div_ceil(1 << 20);
     OpenError::Os {
         doing: format!(
             "get {mib} MiB of DPDK's memory: reserve more huge pages (`sysctl vm.nr_hugepages=512`), or without them \

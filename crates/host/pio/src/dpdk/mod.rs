@@ -34,7 +34,7 @@ use crate::steer::Rss;
 use crate::vnet;
 use base::Duration;
 use device::{Device, LINK};
-use ffi::{Mbuf, Received, Wish};
+use ffi::{Mbuf, Received, TxRequest};
 use frames::{Frames, START};
 use ring::{Frame, FramePool};
 use sleep::Sleep;
@@ -108,7 +108,7 @@ pub struct Dpdk {
     /// Described, in order, and not taken by the device yet.
     staged: Vec<*mut Mbuf>,
     /// One of them requests something.
-    wishes: bool,
+    requests: bool,
     /// Received by a look before a sleep.
     early: RxBatch,
     sleep: Sleep,
@@ -185,7 +185,7 @@ impl Dpdk {
             frames: Some(frames),
             long,
             staged: Vec::with_capacity(BATCH_MAX),
-            wishes: false,
+            requests: false,
             early: RxBatch::with_capacity(BATCH_MAX),
             sleep,
             link: None,
@@ -276,18 +276,18 @@ impl Dpdk {
 
     /// Returns the offloads for a packet of `len` bytes that begins with `front`; `None` if the request is invalid
     /// or not offered.
-    fn wish(&self, meta: &TxMeta, front: &[u8], len: usize) -> Option<Wish> {
+    fn request(&self, meta: &TxMeta, front: &[u8], len: usize) -> Option<TxRequest> {
         let longest = if self.caps.tso_max == 0 { self.caps.mtu } else { self.caps.tso_max } + LINK;
         let longest = if self.caps.tx_checksum { longest } else { 0 };
         vnet::request(meta, front, len, self.caps.mtu + LINK, longest)?;
-        let Some(sum) = meta.checksum else { return Some(Wish::default()) };
+        let Some(sum) = meta.checksum else { return Some(TxRequest::default()) };
         let start = usize::from(sum.start);
-        let offset = front.get(start + 12).map(|octet| octet >> 4 << 2);
+        let offset = front.get(start + 12).map(|byte| byte >> 4 << 2);
         let (Some(transport), Some(network)) = (offset, start.checked_sub(ETHERNET)) else { return None };
         if sum.offset != TCP_SUM || (meta.segmentation.is_some() && self.caps.tso_max == 0) {
             return None;
         }
-        Some(Wish {
+        Some(TxRequest {
             link: ETHERNET as u8,
             network: network as u16,
             transport: transport.into(),
@@ -298,7 +298,7 @@ impl Dpdk {
     }
 
     /// A packet in frames of ours, one behind the other. `None`, and nothing happened, where frames lack.
-    fn chain(&mut self, wish: &Wish, pieces: &[&[u8]]) -> Option<*mut Mbuf> {
+    fn chain(&mut self, request: &TxRequest, pieces: &[&[u8]]) -> Option<*mut Mbuf> {
         let mut pieces = pieces.iter().copied();
         let mut rest: &[u8] = &[];
         let (mut first, mut last) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -332,8 +332,8 @@ impl Dpdk {
                 }
             }
             frame.set_range(START, filled);
-            let wish = if first.is_null() { *wish } else { Wish::default() };
-            let mbuf = self.describe(frame, &wish);
+            let request = if first.is_null() { *request } else { TxRequest::default() };
+            let mbuf = self.describe(frame, &request);
             if first.is_null() {
                 first = mbuf;
             } else {
@@ -346,25 +346,25 @@ impl Dpdk {
 
     /// The frame's mbuf, which says of the packet what the frame did.
     #[inline]
-    fn describe(&mut self, frame: Frame, wish: &Wish) -> *mut Mbuf {
+    fn describe(&mut self, frame: Frame, request: &TxRequest) -> *mut Mbuf {
         let (data, len) = (frame.data().as_ptr(), frame.len() as u32);
         let mbuf = self.frames().give(frame);
         // SAFETY: the mbuf of the slot in which `data` lies, at `START` or behind it, and so in its buffer.
-        unsafe { ffi::ms_dpdk_describe(mbuf, data, len, wish) };
+        unsafe { ffi::ms_dpdk_describe(mbuf, data, len, request) };
         mbuf
     }
 
     /// Puts a packet behind those that were not taken yet; one that cannot be sent is counted and gone. Gives it back
     /// where frames lack.
     fn stage(&mut self, packet: TxPacket) -> Result<(), TxPacket> {
-        let wish = self.wish(&packet.meta, packet.frame.data(), packet.frame.len());
-        let Some(wish) = wish.filter(|_| !packet.frame.is_empty()) else {
+        let request = self.request(&packet.meta, packet.frame.data(), packet.frame.len());
+        let Some(request) = request.filter(|_| !packet.frame.is_empty()) else {
             self.counts.tx_invalid += 1;
             self.retire(packet.frame);
             return Ok(());
         };
         if self.long.as_ref().is_some_and(|long| long.owns(&packet.frame)) {
-            let Some(mbuf) = self.chain(&wish, &[packet.frame.data()]) else { return Err(packet) };
+            let Some(mbuf) = self.chain(&request, &[packet.frame.data()]) else { return Err(packet) };
             self.retire(packet.frame);
             self.staged.push(mbuf);
         } else if packet.frame.headroom() < START {
@@ -373,10 +373,10 @@ impl Dpdk {
             self.retire(packet.frame);
             return Ok(());
         } else {
-            let mbuf = self.describe(packet.frame, &wish);
+            let mbuf = self.describe(packet.frame, &request);
             self.staged.push(mbuf);
         }
-        self.wishes |= wish.sum != 0;
+        self.requests |= request.sum != 0;
         Ok(())
     }
 
@@ -385,12 +385,12 @@ impl Dpdk {
         let mut done = 0;
         while done < self.staged.len() {
             let waiting = &mut self.staged[done..];
-            let (count, wishes) = (waiting.len() as u16, i32::from(self.wishes));
+            let (count, requests) = (waiting.len() as u16, i32::from(self.requests));
             let mut invalid = 0;
             // SAFETY: a queue of a port that runs, which this thread has alone; mbufs of ours, described.
             let sent = unsafe {
                 let (port, queue) = (self.device.port, self.queue);
-                ffi::ms_dpdk_tx(port, queue, waiting.as_mut_ptr(), count, wishes, &raw mut invalid)
+                ffi::ms_dpdk_tx(port, queue, waiting.as_mut_ptr(), count, requests, &raw mut invalid)
             };
             done += usize::from(sent);
             self.counts.tx += u64::from(sent);
@@ -405,7 +405,7 @@ impl Dpdk {
             }
         }
         self.staged.drain(..done);
-        self.wishes &= !self.staged.is_empty();
+        self.requests &= !self.staged.is_empty();
     }
 
     fn is_down(&self) -> bool {
@@ -506,15 +506,15 @@ impl PacketIo for Dpdk {
             return false;
         }
         let len = headers.len() + payload.iter().map(|piece| piece.len()).sum::<usize>();
-        let Some(wish) = self.wish(meta, headers.data(), len) else { return false };
+        let Some(request) = self.request(meta, headers.data(), len) else { return false };
         let mut pieces: [&[u8]; 1 + PIECES_MAX] = [&[]; 1 + PIECES_MAX];
         pieces[0] = headers.data();
         for (place, piece) in pieces[1..].iter_mut().zip(payload) {
             *place = piece;
         }
-        let Some(mbuf) = self.chain(&wish, &pieces[..1 + payload.len()]) else { return false };
+        let Some(mbuf) = self.chain(&request, &pieces[..1 + payload.len()]) else { return false };
         self.staged.push(mbuf);
-        self.wishes |= wish.sum != 0;
+        self.requests |= request.sum != 0;
         // What the device does not take now it is offered again, before all that comes after.
         self.push();
         true

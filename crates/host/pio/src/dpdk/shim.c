@@ -193,16 +193,16 @@ struct ms_dpdk_setup {
 };
 
 /* Before the queues. VLAN offloads stay off, and so does what gathers received segments. */
-int ms_dpdk_configure(uint16_t port, const struct ms_dpdk_setup *wish, const struct ms_dpdk_info *info) {
+int ms_dpdk_configure(uint16_t port, const struct ms_dpdk_setup *request, const struct ms_dpdk_info *info) {
     struct rte_eth_conf conf;
     memset(&conf, 0, sizeof(conf));
-    conf.rxmode.mtu = wish->mtu;
-    if (wish->queues > 1 && wish->rss != 0) {
+    conf.rxmode.mtu = request->mtu;
+    if (request->queues > 1 && request->rss != 0) {
         conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
         conf.rx_adv_conf.rss_conf.rss_hf =
-            wish->rss & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP);
+            request->rss & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP);
     }
-    if (wish->sums) {
+    if (request->sums) {
         conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
         if (info->tx_ipv4)
             conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
@@ -211,11 +211,11 @@ int ms_dpdk_configure(uint16_t port, const struct ms_dpdk_setup *wish, const str
         if (info->rx_ipv4)
             conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
     }
-    if (wish->cuts)
+    if (request->cuts)
         conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-    conf.intr_conf.rxq = wish->interrupts;
-    conf.intr_conf.lsc = wish->link_news;
-    return rte_eth_dev_configure(port, wish->queues, wish->queues, &conf);
+    conf.intr_conf.rxq = request->interrupts;
+    conf.intr_conf.lsc = request->link_news;
+    return rte_eth_dev_configure(port, request->queues, request->queues, &conf);
 }
 
 int ms_dpdk_queue(uint16_t port, uint16_t queue, const struct ms_dpdk_info *info, struct rte_mempool *pool) {
@@ -457,7 +457,7 @@ uint32_t ms_dpdk_copy(const struct rte_mbuf *mbuf, uint8_t *into, uint32_t room)
 
 void ms_dpdk_free(struct rte_mbuf *mbuf) { rte_pktmbuf_free(mbuf); }
 
-struct ms_dpdk_wish {
+struct ms_dpdk_request {
     /* Bytes of the headers, and of the payload of each segment if it is to be cut. */
     uint16_t network, transport, size;
     uint8_t link;
@@ -467,7 +467,7 @@ struct ms_dpdk_wish {
 };
 
 /* Describes a packet of `len` bytes at `data`, which lies in the buffer of `mbuf`. */
-void ms_dpdk_describe(struct rte_mbuf *mbuf, const uint8_t *data, uint32_t len, const struct ms_dpdk_wish *wish) {
+void ms_dpdk_describe(struct rte_mbuf *mbuf, const uint8_t *data, uint32_t len, const struct ms_dpdk_request *request) {
     mbuf->data_off = (uint16_t)(data - (const uint8_t *)mbuf->buf_addr);
     mbuf->data_len = (uint16_t)len;
     mbuf->pkt_len = len;
@@ -475,15 +475,15 @@ void ms_dpdk_describe(struct rte_mbuf *mbuf, const uint8_t *data, uint32_t len, 
     mbuf->next = NULL;
     mbuf->tx_offload = 0;
     uint64_t flags = RTE_MBUF_F_EXTERNAL;
-    if (wish->sum) {
-        flags |= RTE_MBUF_F_TX_TCP_CKSUM | (wish->v6 ? RTE_MBUF_F_TX_IPV6 : RTE_MBUF_F_TX_IPV4);
-        mbuf->l2_len = wish->link;
-        mbuf->l3_len = wish->network;
-        mbuf->l4_len = wish->transport;
-        if (wish->size > 0) {
+    if (request->sum) {
+        flags |= RTE_MBUF_F_TX_TCP_CKSUM | (request->v6 ? RTE_MBUF_F_TX_IPV6 : RTE_MBUF_F_TX_IPV4);
+        mbuf->l2_len = request->link;
+        mbuf->l3_len = request->network;
+        mbuf->l4_len = request->transport;
+        if (request->size > 0) {
             /* Each segment has a length, and so a header checksum, of its own. */
-            flags |= RTE_MBUF_F_TX_TCP_SEG | (wish->v6 ? 0 : RTE_MBUF_F_TX_IP_CKSUM);
-            mbuf->tso_segsz = wish->size;
+            flags |= RTE_MBUF_F_TX_TCP_SEG | (request->v6 ? 0 : RTE_MBUF_F_TX_IP_CKSUM);
+            mbuf->tso_segsz = request->size;
         }
     }
     mbuf->ol_flags = flags;
@@ -497,13 +497,13 @@ void ms_dpdk_chain(struct rte_mbuf *first, struct rte_mbuf *last, struct rte_mbu
 }
 
 /*
- * Hands over packets, of which some request something if `wishes`. How many were taken; the next of them is one that the
+ * Hands over packets, of which some request something if `requests`. How many were taken; the next of them is one that the
  * device will never take if `invalid` is 1 afterwards.
  */
-uint16_t ms_dpdk_tx(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n, int wishes, int *invalid) {
+uint16_t ms_dpdk_tx(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n, int requests, int *invalid) {
     uint16_t fit = n;
     *invalid = 0;
-    if (wishes)
+    if (requests)
         fit = rte_eth_tx_prepare(port, queue, mbufs, n);
     uint16_t sent = fit == 0 ? 0 : rte_eth_tx_burst(port, queue, mbufs, fit);
     *invalid = sent == fit && fit < n;
@@ -516,6 +516,6 @@ void ms_dpdk_sent(uint16_t port, uint16_t queue) { (void)rte_eth_tx_done_cleanup
 /* Bytes of the structures that both languages know, for the test that they agree. */
 void ms_dpdk_sizes(size_t *four) {
     size_t all[4] = {sizeof(struct ms_dpdk_info), sizeof(struct ms_dpdk_setup), sizeof(struct ms_dpdk_received),
-                     sizeof(struct ms_dpdk_wish)};
+                     sizeof(struct ms_dpdk_request)};
     memcpy(four, all, sizeof(all));
 }

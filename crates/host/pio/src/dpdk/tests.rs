@@ -36,23 +36,24 @@ fn both_languages_mean_the_same_structures() {
     let mut sizes = [0; 4];
     // SAFETY: room for four sizes.
     unsafe { ffi::ms_dpdk_sizes(sizes.as_mut_ptr()) };
-    let ours = [size_of::<ffi::Info>(), size_of::<ffi::Setup>(), size_of::<Received>(), size_of::<Wish>()];
+    let ours =
+        [size_of::<ffi::Info>(), size_of::<ffi::Setup>(), size_of::<Received>(), size_of::<TxRequest>()];
     assert_eq!(sizes, ours);
 }
 
-/// A frame of `octets`, from `port`.
-fn packet(port: &mut Dpdk, octets: &[u8]) -> TxPacket {
+/// A frame of `bytes`, from `port`.
+fn packet(port: &mut Dpdk, bytes: &[u8]) -> TxPacket {
     let mut frame = port.take().expect("a frame");
     assert_eq!((frame.headroom(), frame.len()), (port.caps().headroom, 0));
-    frame.set_range(frame.headroom(), octets.len());
-    frame.data_mut().copy_from_slice(octets);
+    frame.set_range(frame.headroom(), bytes.len());
+    frame.data_mut().copy_from_slice(bytes);
     TxPacket { frame, meta: TxMeta::default() }
 }
 
 /// Packets sent to `net_ring` come back in the very buffers it left in: frames sent, received, held and given back
 /// in any order, against a plain list.
 #[test]
-fn frames_have_one_owner_and_keep_their_octets() {
+fn frames_have_one_owner_and_keep_their_bytes() {
     let mut port = open_one(&config("net_ring0"));
     for seed in 0..20 {
         eprintln!("seed {seed}");
@@ -65,10 +66,10 @@ fn frames_have_one_owner_and_keep_their_octets() {
                 0 | 1 => {
                     let mut sending = TxBatch::new();
                     for _ in 0..rng.below(80) {
-                        let octets: Vec<u8> =
+                        let bytes: Vec<u8> =
                             (0..60 + rng.below(1400)).map(|_| rng.next_u32() as u8).collect();
-                        sending.push_back(packet(&mut port, &octets));
-                        under_way.push_back(octets);
+                        sending.push_back(packet(&mut port, &bytes));
+                        under_way.push_back(bytes);
                     }
                     port.tx(&mut sending).expect("sends");
                     // What the ring has no room for stays, in order.
@@ -86,8 +87,8 @@ fn frames_have_one_owner_and_keep_their_octets() {
                 }
                 _ => {
                     for _ in 0..rng.below(100).min(held.len() as u64) {
-                        let (octets, frame) = held.swap_remove(rng.below(held.len() as u64) as usize);
-                        assert_eq!(frame.data(), octets, "nothing else writes to it");
+                        let (bytes, frame) = held.swap_remove(rng.below(held.len() as u64) as usize);
+                        assert_eq!(frame.data(), bytes, "nothing else writes to it");
                         port.retire(frame);
                     }
                 }
@@ -124,19 +125,19 @@ fn buffers_of_another_device_are_copied_and_go_back() {
     let mut a = open_one(&config("net_ring10"));
     let mut b = open_one(&config("net_ring11"));
     let mut batch = RxBatch::new();
-    let hand = |a: &mut Dpdk, octets: &[u8]| {
-        let frame = packet(a, octets).frame;
-        let mbuf = a.describe(frame, &Wish::default());
+    let hand = |a: &mut Dpdk, bytes: &[u8]| {
+        let frame = packet(a, bytes).frame;
+        let mbuf = a.describe(frame, &TxRequest::default());
         // SAFETY: a described mbuf that nothing else has, and the ring's name.
         assert_eq!(unsafe { ffi::ms_dpdk_test_hand(c"ETH_RXTX0_net_ring11".as_ptr(), mbuf) }, 0);
     };
     // More than the one has frames: each goes back to its owner.
     for round in 0..300 {
-        let octets = pattern(60 + round * 5);
-        (0..32).for_each(|_| hand(&mut a, &octets));
+        let bytes = pattern(60 + round * 5);
+        (0..32).for_each(|_| hand(&mut a, &bytes));
         assert_eq!(b.rx(&mut batch).expect("receives"), 32);
         for packet in batch.drain(..) {
-            assert_eq!(packet.frame.data(), octets);
+            assert_eq!(packet.frame.data(), bytes);
             b.retire(packet.frame);
         }
     }
@@ -212,7 +213,7 @@ fn what_has_no_room_stays_in_order() {
 }
 
 #[test]
-fn wrong_wishes_are_refused_not_sent() {
+fn wrong_requests_are_refused_not_sent() {
     let mut port = open_one(&config("net_ring30"));
     assert_eq!((port.caps().tx_checksum, port.caps().tso_max, port.gathers()), (false, 0, None));
     let checksum = Some(ChecksumOffload { start: 34, offset: 16 });
@@ -312,7 +313,7 @@ fn pieces_leave_as_one() {
         assert!(sent, "{:?}", port.stats());
         let mut came =
             [Received { mbuf: std::ptr::null_mut(), data: std::ptr::null(), len: 0, sum: 0, ours: 0 }];
-        let mut octets = vec![0; 65_536];
+        let mut bytes = vec![0; 65_536];
         let mut seen = [0; 7];
         // SAFETY: the port's own queue and pool; a packet that was received, and room for it and for what it says.
         unsafe {
@@ -320,12 +321,12 @@ fn pieces_leave_as_one() {
                 ffi::ms_dpdk_rx(port.device.port, 0, port.frames().mempool(), came.as_mut_ptr(), 1),
                 1
             );
-            let copied = ffi::ms_dpdk_copy(came[0].mbuf, octets.as_mut_ptr(), 65_536);
-            octets.truncate(copied as usize);
+            let copied = ffi::ms_dpdk_copy(came[0].mbuf, bytes.as_mut_ptr(), 65_536);
+            bytes.truncate(copied as usize);
             ffi::ms_dpdk_test_look(came[0].mbuf, seen.as_mut_ptr());
             ffi::ms_dpdk_free(came[0].mbuf);
         }
-        assert!(octets[..headers.len()] == headers && octets[headers.len()..] == whole[..len]);
+        assert!(bytes[..headers.len()] == headers && bytes[headers.len()..] == whole[..len]);
         let buffers = (headers.len() + len).div_ceil(4096 - START) as u32;
         // Link, network, transport, segment; is the IPv4 header summed; buffers; is it to be cut.
         let network = if v6 { 40 } else { 20 };
@@ -486,12 +487,12 @@ fn news_of_the_link() {
     let mut events = Vec::new();
     port.net_events(&mut events);
     assert_eq!(events, [NetEvent::Mtu(9000), NetEvent::Link { up: true }]);
-    let octets = pattern(9000);
-    let mut sending = TxBatch::from([packet(&mut port, &octets)]);
+    let bytes = pattern(9000);
+    let mut sending = TxBatch::from([packet(&mut port, &bytes)]);
     assert_eq!(port.tx(&mut sending).expect("sends"), 1);
     let mut batch = RxBatch::new();
     assert_eq!(port.rx(&mut batch).expect("receives"), 1);
-    assert_eq!(batch[0].frame.data(), octets);
+    assert_eq!(batch[0].frame.data(), bytes);
     batch.drain(..).for_each(|packet| port.retire(packet.frame));
     events.clear();
     (0..1000).for_each(|_| port.net_events(&mut events));

@@ -42,19 +42,19 @@ fn prefix(ifindex: u32, port: u16) -> io::Result<String> {
 }
 
 fn suffix(place: &Place) -> String {
-    let octets: String = place.addr.octets().iter().map(|octet| format!("{octet:02x}")).collect();
-    octets + if place.dual { "d" } else { "" }
+    let bytes: String = place.addr.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes + if place.dual { "d" } else { "" }
 }
 
 fn place_of(port: u16, suffix: &str) -> Option<Place> {
-    let octets = suffix.as_bytes();
+    let bytes = suffix.as_bytes();
     let pair =
-        |at: usize| u8::from_str_radix(std::str::from_utf8(octets.get(2 * at..2 * at + 2)?).ok()?, 16).ok();
+        |at: usize| u8::from_str_radix(std::str::from_utf8(bytes.get(2 * at..2 * at + 2)?).ok()?, 16).ok();
     let mut addr = [0; 16];
-    for (at, octet) in addr.iter_mut().enumerate() {
-        *octet = pair(at)?;
+    for (at, byte) in addr.iter_mut().enumerate() {
+        *byte = pair(at)?;
     }
-    Some(Place { addr: base::Addr::v6(addr), port, dual: octets.get(32) == Some(&b'd') })
+    Some(Place { addr: base::Addr::v6(addr), port, dual: bytes.get(32) == Some(&b'd') })
 }
 
 impl GroupFile {

@@ -7,7 +7,7 @@
 //!                                                           copy, headers, checksum ([`Template`])
 //! ```
 //! The stack above sees a port with segmentation, and hands over super-segments; what one core did for each segment is
-//! done here, by the owner alone or by a [`Crew`]. Packets that are no super-segments pass as they are. While a
+//! done here, by the owner alone or by a [`WorkerPool`]. Packets that are no super-segments pass as they are. While a
 //! super-segment is cut the owner works along and waits, so nothing is half sent when it goes on: the order on the
 //! wire, and every byte of it, is the same for any number of lanes, no retransmission meets a segment that is still
 //! being made, and payload need not be kept. A helper that is late takes less; one that panics ends the
@@ -23,7 +23,7 @@ use self::worth::{Sharing, Worth};
 use crate::layer::Layer;
 use crate::port::*;
 use base::{Duration, Instant};
-use ring::{Crew, Frame, FramePool, Lost};
+use ring::{Frame, FramePool, Lost, WorkerPool};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use wire::ethernet;
@@ -45,7 +45,7 @@ pub struct Lanes {
     /// The port's, with segmentation.
     caps: Caps,
     /// The owner's helpers.
-    crew: Option<Crew>,
+    worker_pool: Option<WorkerPool>,
     clock: Box<dyn Fn() -> Instant + Send>,
     supers: FramePool,
     /// Frames of the segments in the making.
@@ -147,18 +147,18 @@ impl Lanes {
             return Ok(Fit::Passes(below));
         }
         let helpers = usize::from(lanes.clamp(1, LANES_MAX)) - 1;
-        let crew = (helpers > 0).then(|| Crew::start(helpers, name, begin)).transpose()?;
-        Ok(Fit::Cuts(Box::new(Lanes::on(below, crew, clock, sharing)?)))
+        let worker_pool = (helpers > 0).then(|| WorkerPool::start(helpers, name, begin)).transpose()?;
+        Ok(Fit::Cuts(Box::new(Lanes::on(below, worker_pool, clock, sharing)?)))
     }
 
     /// Has what is sent over a port cut by its owner and these helpers.
     fn on(
         below: Box<dyn PacketIo>,
-        crew: Option<Crew>,
+        worker_pool: Option<WorkerPool>,
         clock: impl Fn() -> Instant + Send + 'static,
         sharing: Sharing,
     ) -> io::Result<Lanes> {
-        let lanes = crew.as_ref().map_or(1, Crew::lanes);
+        let lanes = worker_pool.as_ref().map_or(1, WorkerPool::lanes);
         let caps = below.caps();
         let tso_max = (SLOT - caps.headroom.min(SLOT / 2) - ethernet::HEADER_LEN).min(65_535);
         let caps = Caps { tso_max, ..caps.clone() };
@@ -176,7 +176,7 @@ impl Lanes {
             clear: true,
             sharing,
             counts: Counts::default(),
-            crew,
+            worker_pool,
             below,
         })
     }
@@ -198,8 +198,8 @@ impl Lanes {
 
     /// Puts the frames that were taken where those lanes begin that wrote to them last.
     fn arrange(&mut self, run: usize) {
-        let Lanes { crew, frames, homes, stashes, .. } = self;
-        let Some(crew) = crew else { return };
+        let Lanes { worker_pool, frames, homes, stashes, .. } = self;
+        let Some(worker_pool) = worker_pool else { return };
         let count = frames.len();
         for frame in frames.drain(..) {
             let index = frame.index() as usize;
@@ -208,8 +208,8 @@ impl Lanes {
             }
             stashes[usize::from(homes[index])].push(frame);
         }
-        for lane in 0..crew.lanes() {
-            for _ in crew.share(lane, count, run) {
+        for lane in 0..worker_pool.lanes() {
+            for _ in worker_pool.share(lane, count, run) {
                 let other = || (0..stashes.len()).max_by_key(|other| stashes[*other].len()).unwrap_or(lane);
                 let from = if stashes[lane].is_empty() { other() } else { lane };
                 frames
@@ -222,7 +222,7 @@ impl Lanes {
     fn cut(&mut self, cuts: &[Option<Cut<'_>>]) -> Result<(), Lost> {
         let count = self.frames.len();
         debug_assert_eq!(count, cuts.iter().flatten().map(|cut| cut.count).sum::<usize>());
-        let run = self.crew.as_ref().map_or(count, |crew| crew.run(count));
+        let run = self.worker_pool.as_ref().map_or(count, |worker_pool| worker_pool.run(count));
         let sharable = count > run;
         if sharable {
             self.sharing.on_job(count);
@@ -240,8 +240,8 @@ impl Lanes {
         }
         let summing = if self.below.caps().tx_checksum { Summing::Later } else { Summing::Here };
         let work = |first: usize, frames: &mut [Frame]| make(cuts, first, frames, summing);
-        match &mut self.crew {
-            Some(crew) if shared => crew.each(&mut self.frames, run, &work)?,
+        match &mut self.worker_pool {
+            Some(worker_pool) if shared => worker_pool.each(&mut self.frames, run, &work)?,
             _ => work(0, &mut self.frames),
         }
         self.counts.segments += count as u64;
@@ -529,7 +529,7 @@ impl Layer for Lanes {
     }
 
     fn gather_at_once(&self) -> usize {
-        let alone = self.crew.is_none() || !self.clear || self.sharing.from() == usize::MAX;
+        let alone = self.worker_pool.is_none() || !self.clear || self.sharing.from() == usize::MAX;
         if alone { 0 } else { (self.supers.available() as usize).min(GATHER_MAX) }
     }
 

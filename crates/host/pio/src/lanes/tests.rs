@@ -38,7 +38,7 @@ fn below(v4: bool) -> Below {
 }
 
 /// Returns the request of a stack for a segment of so much payload.
-fn wish(below: &Below, header: &Header, payload: usize) -> TxMeta {
+fn request(below: &Below, header: &Header, payload: usize) -> TxMeta {
     let start = below.len() as u16;
     let cut = SegmentationOffload {
         size: MSS as u16,
@@ -61,7 +61,7 @@ fn offer(
     let (below, header) = (below(rng.chance(0.5)), header(seq));
     let headers = below.len() + header.len();
     let summed = port.caps().tx_checksum || payload.len() > MSS;
-    let meta = if summed { wish(&below, &header, payload.len()) } else { TxMeta::default() };
+    let meta = if summed { request(&below, &header, payload.len()) } else { TxMeta::default() };
     let taken = if headers + payload.len() > 1_514 { port.take_long() } else { port.take() };
     let Some(mut frame) = taken else { return false };
     let room = frame.headroom();
@@ -92,14 +92,13 @@ fn arrived(far: &mut Pair, into: &mut Vec<(u32, Vec<u8>)>) -> usize {
     let mut batch = RxBatch::new();
     let count = far.rx(&mut batch).unwrap();
     for packet in batch.drain(..) {
-        let octets = packet.frame.data();
-        let Ok(wire::packet::Frame { content: Content::Ip(ip), .. }) = parse_frame(octets, octets.len())
-        else {
+        let bytes = packet.frame.data();
+        let Ok(wire::packet::Frame { content: Content::Ip(ip), .. }) = parse_frame(bytes, bytes.len()) else {
             panic!("no IP packet")
         };
-        assert_eq!(ip.checksum(octets), Checked::Good);
-        assert!(octets.len() <= 1_514);
-        let (_, _, segment) = ip.tcp(octets).unwrap();
+        assert_eq!(ip.checksum(bytes), Checked::Good);
+        assert!(bytes.len() <= 1_514);
+        let (_, _, segment) = ip.tcp(bytes).unwrap();
         into.push((segment.seq.raw(), segment.payload.to_vec()));
         far.retire(packet.frame);
     }
@@ -197,7 +196,7 @@ fn several_at_once_arrive_in_order_whatever_frames_there_are() {
                 let (one, two) = payload.split_at(rng.below(payload.len() as u64) as usize);
                 made.push((
                     head,
-                    wish(&below, &header, payload.len()),
+                    request(&below, &header, payload.len()),
                     [IoSlice::new(one), IoSlice::new(two)],
                 ));
             }
@@ -280,11 +279,17 @@ fn nonsense_is_counted_and_its_frame_comes_back() {
 #[test]
 fn what_lanes_lost_ends_the_port_and_nothing_is_sent() {
     let (near, mut far) = pair(&PairConfig::default()).unwrap();
-    let crew = Crew::start(1, "lane", |_| {}).unwrap();
-    let mut port = Lanes::on(Box::new(near), Some(crew), clock, Sharing::Always).unwrap();
+    let worker_pool = WorkerPool::start(1, "lane", |_| {}).unwrap();
+    let mut port = Lanes::on(Box::new(near), Some(worker_pool), clock, Sharing::Always).unwrap();
     let owner = std::thread::current().id();
     // Nothing that is sent makes a lane panic; work of another kind does.
-    while port.crew.as_mut().unwrap().each(&mut [0; 64], 1, &|_, _: &mut [u8]| panic_unless(owner)).is_ok() {}
+    while port
+        .worker_pool
+        .as_mut()
+        .unwrap()
+        .each(&mut [0; 64], 1, &|_, _: &mut [u8]| panic_unless(owner))
+        .is_ok()
+    {}
     let (mut batch, mut rng) = (TxBatch::new(), Rng::new(1));
     assert!(offer(&mut port, &mut batch, &mut rng, 1, &[7; 40_000], true), "in a frame, for it was refused");
     assert_eq!(batch.len(), 1);
@@ -321,8 +326,8 @@ fn whether_it_is_shared_changes_nothing() {
         *at
     };
     let sharing = Sharing::WhereWorth(Box::new(Worth::new()), Box::new(restless));
-    let crew = Crew::start(2, "lane", |_| {}).unwrap();
-    let mut port = Lanes::on(Box::new(near), Some(crew), clock, sharing).unwrap();
+    let worker_pool = WorkerPool::start(2, "lane", |_| {}).unwrap();
+    let mut port = Lanes::on(Box::new(near), Some(worker_pool), clock, sharing).unwrap();
     let (mut batch, mut rng, mut seq) = (TxBatch::new(), Rng::new(1), 0);
     for _ in 0..3_000 {
         let mut payload = vec![0; MSS * (1 + rng.below(40) as usize)];

@@ -83,7 +83,7 @@ pub(super) struct Worth {
     trial: Option<Trial>,
     /// Epochs until the next trial, and how many they are the next time that the owner is better off alone.
     left: u32,
-    patience: u32,
+    alone_limit: u32,
     /// The price of an item without help when it was tried last, and what sharing cost above that since.
     alone: u64,
     debt: u64,
@@ -109,7 +109,7 @@ impl Worth {
             items: 0,
             trial: None,
             left: ALONE_MIN / 8,
-            patience: ALONE_MIN,
+            alone_limit: ALONE_MIN,
             alone: 0,
             debt: 0,
             trials: 0,
@@ -157,7 +157,7 @@ impl Worth {
         if self.left == 0 {
             if self.level > 0 {
                 // It kept its promise.
-                self.patience = ALONE_MIN;
+                self.alone_limit = ALONE_MIN;
             }
             (self.level, self.trial) = (0, Some(Trial::default()));
             self.trials += 1;
@@ -196,9 +196,9 @@ impl Worth {
 
     fn settle(&mut self, level: usize) {
         (self.level, self.debt) = (level, 0);
-        self.left = if level > 0 { SHARED } else { self.patience };
+        self.left = if level > 0 { SHARED } else { self.alone_limit };
         if level == 0 {
-            self.patience = (2 * self.patience).min(ALONE_MAX);
+            self.alone_limit = (2 * self.alone_limit).min(ALONE_MAX);
         }
     }
 }

@@ -59,7 +59,7 @@ pub fn add_veth(name: &str, peer: &str, queues: u16) -> io::Result<(u32, u32)> {
     ask(with_queues(request).nest(libc::IFLA_LINKINFO, |info| {
         info.attribute(libc::IFLA_INFO_KIND, b"veth").nest(libc::IFLA_INFO_DATA, |data| {
             data.nest(VETH_INFO_PEER, |other| {
-                with_queues(other.octets(&[0; 16]).attribute(libc::IFLA_IFNAME, &c_name(peer)))
+                with_queues(other.bytes(&[0; 16]).attribute(libc::IFLA_IFNAME, &c_name(peer)))
             })
         })
     }))?;

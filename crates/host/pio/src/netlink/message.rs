@@ -344,9 +344,9 @@ impl Request {
 
     /// Append an address as an attribute.
     pub(super) fn address(self, kind: u16, addr: Addr) -> Request {
-        match addr.v4_octets() {
-            Some(octets) => self.attribute(kind, &octets),
-            None => self.attribute(kind, &addr.octets()),
+        match addr.v4_bytes() {
+            Some(bytes) => self.attribute(kind, &bytes),
+            None => self.attribute(kind, &addr.bytes()),
         }
     }
 
@@ -360,8 +360,8 @@ impl Request {
     }
 
     /// Append plain bytes (the fixed part of a nested message).
-    pub(super) fn octets(mut self, octets: &[u8]) -> Request {
-        self.bytes.extend_from_slice(octets);
+    pub(super) fn bytes(mut self, bytes: &[u8]) -> Request {
+        self.bytes.extend_from_slice(bytes);
         self.pad();
         self
     }

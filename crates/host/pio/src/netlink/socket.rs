@@ -46,8 +46,8 @@ impl Socket {
             libc::bind(fd.as_raw_fd(), (&raw const addr).cast(), size_of::<libc::sockaddr_nl>() as u32)
         })?;
         // The kernel answers while it takes the request, so this only bounds the unforeseen.
-        let patience = libc::timeval { tv_sec: 2, tv_usec: 0 };
-        sys::set_option(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &patience)?;
+        let timeout = libc::timeval { tv_sec: 2, tv_usec: 0 };
+        sys::set_option(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &timeout)?;
         Ok(Socket { fd, seq: 0, buffer: vec![0; BUFFER] })
     }
 

@@ -90,13 +90,13 @@ impl<'a> Spec<'a> {
     /// A link-layer address, `02:00:00:00:00:01`.
     pub(super) fn mac(&self, name: &str) -> Result<Option<[u8; 6]>, OpenError> {
         self.value(name, "a link-layer address such as 02:00:00:00:00:01", |text| {
-            let mut octets = text.split(':').map(|part| u8::from_str_radix(part, 16).ok());
+            let mut bytes = text.split(':').map(|part| u8::from_str_radix(part, 16).ok());
             let mut mac = [0; 6];
-            for octet in &mut mac {
-                *octet = octets.next()??;
+            for byte in &mut mac {
+                *byte = bytes.next()??;
             }
             // Group addresses belong to no host.
-            (octets.next().is_none() && mac[0] & 1 == 0).then_some(mac)
+            (bytes.next().is_none() && mac[0] & 1 == 0).then_some(mac)
         })
     }
 

@@ -513,8 +513,8 @@ pub(super) mod tests {
     /// A peer of which all words differ.
     fn peer(v6: bool, source: u32, from: u16) -> Endpoint {
         let words = [source.rotate_left(9), !source, source.wrapping_mul(77), source];
-        let octets: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-        let v6_address = || Addr::v6(octets.try_into().expect("four words"));
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let v6_address = || Addr::v6(bytes.try_into().expect("four words"));
         Endpoint::new(if v6 { v6_address() } else { Addr::v4(source.to_be_bytes()) }, from)
     }
 
@@ -524,7 +524,7 @@ pub(super) mod tests {
         frame[12..].copy_from_slice(&(if v6 { IPV6 } else { IPV4 } as u16).to_be_bytes());
         if v6 {
             frame.extend([0x60, 0, 0, 0, 0, 20, 6, 64]);
-            frame.extend(peer(v6, source, from).addr.octets());
+            frame.extend(peer(v6, source, from).addr.bytes());
             frame.extend([0xfd; 16]);
         } else {
             // With options, so that the header's length matters.
@@ -558,7 +558,7 @@ pub(super) mod tests {
         frame.extend([kind, 0, 0, 0, 0, 0, 0, 0]);
         let mut quote = vec![0; if v6 { 40 } else { 20 }];
         let end = quote.len();
-        let to = peer(v6, to, theirs).addr.octets();
+        let to = peer(v6, to, theirs).addr.bytes();
         let len = if v6 { 16 } else { 4 };
         quote[end - len..].copy_from_slice(&to[16 - len..]);
         quote.extend(ours.to_be_bytes());

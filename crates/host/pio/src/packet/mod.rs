@@ -541,12 +541,12 @@ impl Packet {
 fn join_group(fd: RawFd, group: &mut Option<u16>, claims: &Claims) -> io::Result<()> {
     let kind = libc::PACKET_FANOUT_CBPF << 16;
     let unique = libc::PACKET_FANOUT_FLAG_UNIQUEID << 16;
-    let wish = match *group {
+    let request = match *group {
         Some(id) => u32::from(id) | kind,
         // Any number that nothing uses.
         None => kind | unique,
     };
-    sys::set_option(fd, SOL_PACKET, libc::PACKET_FANOUT, &wish)?;
+    sys::set_option(fd, SOL_PACKET, libc::PACKET_FANOUT, &request)?;
     if group.is_none() {
         let (mut value, mut len) = (0_u32, 4);
         // SAFETY: four bytes are written to `value`.

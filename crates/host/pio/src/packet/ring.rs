@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const BLOCK: usize = 512 << 10;
 const BLOCKS: usize = 32;
 /// After how many milliseconds the kernel hands over a block that is not full; it knows no less.
-const PATIENCE: u32 = 1;
+const TIMEOUT: u32 = 1;
 
 /// The ring, mapped.
 pub(super) struct Ring {
@@ -47,7 +47,7 @@ impl Ring {
             tp_block_nr: BLOCKS as u32,
             tp_frame_size: 2048,
             tp_frame_nr: (BLOCK / 2048 * BLOCKS) as u32,
-            tp_retire_blk_tov: PATIENCE,
+            tp_retire_blk_tov: TIMEOUT,
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };

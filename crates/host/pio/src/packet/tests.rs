@@ -40,8 +40,8 @@ fn open_one(receive: Receive) -> Packet {
 /// Returns the result of a connection attempt from the far side.
 pub(super) fn attempt(far: &File, to: &str) -> Result<TcpStream, ErrorKind> {
     let to: SocketAddr = to.parse().expect("an address");
-    let patience = Duration::from_millis(300);
-    within(far, || TcpStream::connect_timeout(&to, patience)).map_err(|error| error.kind())
+    let timeout = Duration::from_millis(300);
+    within(far, || TcpStream::connect_timeout(&to, timeout)).map_err(|error| error.kind())
 }
 
 /// A far client sends `up` bytes and reads `down` bytes.
@@ -141,8 +141,8 @@ fn serves_a_kernel_client_behind_extension_headers() {
                 let fd = socket.as_raw_fd();
                 // PadN of six bytes in all.
                 sys::set_option(fd, libc::IPPROTO_IPV6, option, &[0_u8, 0, 1, 4, 0, 0, 0, 0])?;
-                let patience = libc::timeval { tv_sec: 10, tv_usec: 0 };
-                sys::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &patience)?;
+                let timeout = libc::timeval { tv_sec: 10, tv_usec: 0 };
+                sys::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &timeout)?;
                 let (raw, len) = to.raw();
                 // SAFETY: `raw` points to a socket address of `len` bytes.
                 sys::check(unsafe { libc::connect(fd, raw, len) })?;
@@ -246,9 +246,9 @@ fn kernel_is_silent_exactly_for_claims() {
     // The kernel's own servers are left alone, and come first.
     let kernels = TcpListener::bind("10.8.0.1:82").unwrap();
     assert!(attempt(&far, "10.8.0.1:82").is_ok());
-    let wish = PortClaim { port: 82, ..LISTEN };
-    assert!(matches!(port.claim(&wish), Err(ClaimError::InUse)));
-    let exact = PortClaim { addr: addr("10.8.0.1"), ..wish };
+    let request = PortClaim { port: 82, ..LISTEN };
+    assert!(matches!(port.claim(&request), Err(ClaimError::InUse)));
+    let exact = PortClaim { addr: addr("10.8.0.1"), ..request };
     assert!(matches!(port.claim(&exact), Err(ClaimError::InUse)));
     drop(kernels);
     port.claim(&exact).unwrap();
@@ -348,9 +348,9 @@ fn goes_down_and_comes_back() {
     assert!(matches!(port.rx(&mut batch), Err(IoError::Down)));
     let mut frame = port.take().unwrap();
     frame.set_range(frame.headroom(), 60);
-    let mut wish = TxBatch::from([TxPacket { frame, meta: TxMeta::default() }]);
-    assert!(matches!(port.tx(&mut wish), Err(IoError::Down)));
-    assert_eq!(wish.len(), 1, "kept for when the link is back");
+    let mut request = TxBatch::from([TxPacket { frame, meta: TxMeta::default() }]);
+    assert!(matches!(port.tx(&mut request), Err(IoError::Down)));
+    assert_eq!(request.len(), 1, "kept for when the link is back");
     netlink::set_link(index, true, None).unwrap();
     let up = (0..200).any(|_| {
         events.clear();
@@ -359,7 +359,7 @@ fn goes_down_and_comes_back() {
         port.rx(&mut batch).is_ok()
     });
     assert!(up);
-    assert_eq!(port.tx(&mut wish).unwrap(), 1);
+    assert_eq!(port.tx(&mut request).unwrap(), 1);
     // The far side may have to find out anew who we are.
     let heard = (0..20).any(|_| {
         assert_eq!(attempt(&far, "10.8.0.1:80").err(), Some(ErrorKind::TimedOut));

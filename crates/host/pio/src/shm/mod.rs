@@ -279,10 +279,10 @@ impl Link {
     fn hear(&self) -> bool {
         // A partner may ring without need, but not keep us here for ever.
         for _ in 0..RINGS {
-            let mut octet = 0_u8;
+            let mut byte = 0_u8;
             let fd = self.connection.as_raw_fd();
-            // SAFETY: one byte is written to `octet`.
-            let got = unsafe { libc::recv(fd, (&raw mut octet).cast(), 1, libc::MSG_DONTWAIT) };
+            // SAFETY: one byte is written to `byte`.
+            let got = unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT) };
             match got {
                 0 => return false,
                 1.. => {}
@@ -346,12 +346,12 @@ impl PacketIo for Shm {
         let partner = self.link.as_ref().map(|link| link.connection.as_raw_fd()).or(self.meeting.fd());
         let mut fds = [interest(self.bell.fd(), libc::POLLIN), interest(partner.unwrap_or(-1), libc::POLLIN)];
         // Nothing can tell us when a listener appears that we could connect to: look again soon.
-        let patience = match partner {
+        let limit = match partner {
             Some(_) => timeout,
             None => Some(timeout.map_or(RETRY, |t| t.min(RETRY))),
         };
-        let mut wake = sys::sleep(&self.bell, &mut fds, patience)?;
-        if wake == Wake::Timeout && patience != timeout {
+        let mut wake = sys::sleep(&self.bell, &mut fds, limit)?;
+        if wake == Wake::Timeout && limit != timeout {
             wake = Wake::Ready;
         }
         if fds[1].revents != 0

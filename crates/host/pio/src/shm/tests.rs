@@ -73,16 +73,16 @@ fn back_pressure_keeps_order() {
     let place = Place::new("pressure");
     let (mut a, mut b) = (place.open(), place.open());
     assert!(a.rx(&mut RxBatch::new()).is_ok());
-    let mut wish = TxBatch::new();
+    let mut request = TxBatch::new();
     for n in 0..100_u8 {
         let meta = TxMeta {
             checksum: Some(ChecksumOffload { start: 34, offset: 16 }),
             segmentation: Some(SegmentationOffload { size: 1448, header_len: 66, v6: false }),
         };
-        wish.push_back(packet(&mut a, &[n; 60_000], meta));
+        request.push_back(packet(&mut a, &[n; 60_000], meta));
     }
-    let first = a.tx(&mut wish).unwrap();
-    assert!((20..60).contains(&first) && wish.len() == 100 - first, "{first}");
+    let first = a.tx(&mut request).unwrap();
+    assert!((20..60).contains(&first) && request.len() == 100 - first, "{first}");
     let mut expected = 0..100_u8;
     let mut batch = RxBatch::new();
     while !expected.is_empty() {
@@ -91,7 +91,7 @@ fn back_pressure_keeps_order() {
             assert_eq!(packet.frame.data()[0], expected.next().unwrap());
             b.retire(packet.frame);
         }
-        a.tx(&mut wish).unwrap();
+        a.tx(&mut request).unwrap();
     }
     assert!(a.counts.tx_full > 0);
 }
@@ -281,13 +281,13 @@ fn a_stream_that_fills_the_lane_never_stalls() {
         checksum: Some(ChecksumOffload { start: 34, offset: 16 }),
         segmentation: Some(SegmentationOffload { size: 1448, header_len: 66, v6: false }),
     };
-    let (mut wish, mut sent) = (TxBatch::new(), 0);
+    let (mut request, mut sent) = (TxBatch::new(), 0);
     while sent < COUNT {
-        while wish.len() < 64.min(COUNT - sent) {
-            wish.push_back(packet(&mut a, &[1; 50_000], meta));
+        while request.len() < 64.min(COUNT - sent) {
+            request.push_back(packet(&mut a, &[1; 50_000], meta));
         }
-        sent += a.tx(&mut wish).unwrap();
-        if !wish.is_empty() {
+        sent += a.tx(&mut request).unwrap();
+        if !request.is_empty() {
             assert_ne!(
                 a.wait(Some(Duration::from_secs(5))).unwrap(),
                 Wake::Timeout,

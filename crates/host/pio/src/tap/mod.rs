@@ -38,7 +38,7 @@ const GATHER: usize = 4 << 10;
 /// Bytes that are read before a batch is handed on: few enough that they are still in a cache when they are looked at,
 /// and so many that one acknowledgment covers what a flow had in the queue. Each acknowledgment makes the kernel send
 /// on the core that writes it.
-const BATCH_OCTETS: usize = 1 << 20;
+const BATCH_BYTES: usize = 1 << 20;
 
 const _: () = assert!(vnet::LEN + LINK_HEADER + SUPER + start_of(u32::MAX) <= SLOT);
 const _: () = assert!(SLOTS as usize >= 4 * BATCH_MAX);
@@ -302,12 +302,12 @@ impl PacketIo for Tap {
 
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let before = batch.len();
-        let mut octets = 0;
-        while batch.len() < BATCH_MAX && octets < BATCH_OCTETS {
+        let mut bytes = 0;
+        while batch.len() < BATCH_MAX && bytes < BATCH_BYTES {
             let Some(mut frame) = self.pool.take() else { break };
             let result = self.read(&mut frame);
             if let Ok(Some(meta)) = result {
-                octets += frame.len();
+                bytes += frame.len();
                 batch.push(RxPacket { frame, meta });
                 continue;
             }

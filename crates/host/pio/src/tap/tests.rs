@@ -68,8 +68,8 @@ fn a_batch_takes_a_megabyte() {
     }
     let mut batch = RxBatch::new();
     tap.rx(&mut batch).unwrap();
-    let octets: usize = batch.iter().map(|packet| packet.frame.len()).sum();
-    assert!((1 << 20..(1 << 20) + 65_536).contains(&octets), "{octets} of 2,400,000");
+    let bytes: usize = batch.iter().map(|packet| packet.frame.len()).sum();
+    assert!((1 << 20..(1 << 20) + 65_536).contains(&bytes), "{bytes} of 2,400,000");
     tap.retire_all(&mut batch);
 }
 
@@ -149,14 +149,14 @@ fn queues_share_one_interface() {
 }
 
 #[test]
-fn wrong_wishes_are_refused_not_sent() {
+fn wrong_requests_are_refused_not_sent() {
     if !own_namespace() {
         return;
     }
     let mut tap = open_one(demo("ms-e"));
     let checksum = Some(ChecksumOffload { start: 34, offset: 16 });
     let cut = |size, header_len| Some(SegmentationOffload { size, header_len, v6: false });
-    let wishes = [
+    let requests = [
         (60, TxMeta { checksum: Some(ChecksumOffload { start: 50, offset: 9 }), segmentation: None }),
         (60, TxMeta { checksum: None, segmentation: cut(10, 54) }),
         (60, TxMeta { checksum, segmentation: cut(0, 54) }),
@@ -166,17 +166,17 @@ fn wrong_wishes_are_refused_not_sent() {
         (2000, TxMeta::default()),
         (2000, TxMeta { checksum, segmentation: None }),
     ];
-    for (len, meta) in wishes {
+    for (len, meta) in requests {
         let mut frame = tap.take().unwrap();
         frame.set_range(frame.headroom(), len);
         assert_eq!(tap.tx(&mut TxBatch::from([TxPacket { frame, meta }])).unwrap(), 1);
     }
-    assert_eq!((tap.counts.tx, tap.counts.tx_invalid), (0, wishes.len() as u64));
+    assert_eq!((tap.counts.tx, tap.counts.tx_invalid), (0, requests.len() as u64));
     assert_eq!(tap.pool.available(), SLOTS);
     // The same in pieces: refused, so that the caller queues it.
     let rest = [0; 70_000];
     let mut headers = tap.take().unwrap();
-    for (len, meta) in wishes {
+    for (len, meta) in requests {
         headers.set_range(headers.headroom(), 54);
         let payload = [IoSlice::new(&rest[..3]), IoSlice::new(&rest[..len - 57])];
         assert!(!tap.tx_gather(&mut headers, &meta, &payload), "{len} {meta:?}");

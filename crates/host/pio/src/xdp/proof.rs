@@ -94,11 +94,11 @@ fn trial(device: &Device) -> io::Result<()> {
 /// A frame from `mac` to itself, with a request whose checksum would lie beyond the frame's end.
 fn unobeyable(mut frame: Frame, mac: [u8; 6]) -> (Frame, u32) {
     frame.set_range(TX_METADATA, LEN);
-    let octets = frame.data_mut();
-    octets.fill(0);
-    octets[..6].copy_from_slice(&mac);
-    octets[6..12].copy_from_slice(&mac);
-    octets[12..14].copy_from_slice(&EXPERIMENTAL);
+    let bytes = frame.data_mut();
+    bytes.fill(0);
+    bytes[..6].copy_from_slice(&mac);
+    bytes[6..12].copy_from_slice(&mac);
+    bytes[12..14].copy_from_slice(&EXPERIMENTAL);
     lane::write_request(&mut frame, LEN as u16, LEN as u16);
     (frame, LEN as u32)
 }

@@ -71,7 +71,7 @@ fn connection(conn: &tcp::Connection, core: &Core, now: Instant) -> Value {
         "bytes_retransmitted": info.bytes_retransmitted,
         "timeouts": info.total_timeouts,
         "reassembly": info.reassembly.runs,
-        "reassembly_octets": info.reassembly.octets,
+        "reassembly_bytes": info.reassembly.bytes,
         "reassembly_memory": info.reassembly.memory,
         "reassembly_limit": info.reassembly.limit,
         "reassembly_refused": info.reassembly.refused,

@@ -32,8 +32,8 @@ impl<T: Transport> Engine<T> {
         }
         let Kind::Fresh(settings) = &self.object(fd)?.kind else { return Err(Errno::EISCONN) };
         let remote = settings.deferred.or(remote).ok_or(Errno::EINVAL)?;
-        let (wish, no_cookie) = (self.connect_wish(fd, remote)?, settings.fast_open.no_cookie);
-        let (conn, taken) = self.core.connect_fast(self.now, &wish, no_cookie, data)?;
+        let (request, no_cookie) = (self.connect_request(fd, remote)?, settings.fast_open.no_cookie);
+        let (conn, taken) = self.core.connect_fast(self.now, &request, no_cookie, data)?;
         self.begin_stream(fd, conn)?;
         let all = taken == data.len() || flags.dont_wait;
         if let Some(hints) = self.hints(fd, flags).filter(|_| all && taken > 0) {
@@ -56,16 +56,16 @@ impl<T: Transport> Engine<T> {
     /// Connect on a socket with TCP_FASTOPEN_CONNECT: nothing happens yet if data may go with the SYN; else the SYN
     /// asks for a cookie.
     pub(super) fn connect_at_first_write(&mut self, fd: Fd, remote: Endpoint) -> Result<(), Errno> {
-        let wish = self.connect_wish(fd, remote)?;
+        let request = self.connect_request(fd, remote)?;
         let Kind::Fresh(settings) = &mut self.object_mut(fd)?.kind else { return Err(Errno::EISCONN) };
         let no_cookie = settings.fast_open.no_cookie;
-        if self.core.may_send_with_syn(self.now, &wish, no_cookie) {
+        if self.core.may_send_with_syn(self.now, &request, no_cookie) {
             if let Kind::Fresh(settings) = &mut self.object_mut(fd)?.kind {
                 settings.deferred = Some(remote);
             }
             return Ok(());
         }
-        let (conn, _) = self.core.connect_fast(self.now, &wish, no_cookie, &[])?;
+        let (conn, _) = self.core.connect_fast(self.now, &request, no_cookie, &[])?;
         self.begin_stream(fd, conn)?;
         Err(Errno::EINPROGRESS)
     }

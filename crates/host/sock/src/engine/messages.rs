@@ -67,7 +67,7 @@ impl Dates {
                 at: None,
                 truncated: false,
             },
-            Report::Stamp { what, octet, at } => ErrorReport {
+            Report::Stamp { what, byte, at } => ErrorReport {
                 errno: Some(Errno::ENOMSG),
                 origin: ORIGIN_TIMESTAMPING,
                 code: 0,
@@ -76,7 +76,7 @@ impl Dates {
                     Stamps::SCHEDULED => 1,
                     _ => 2,
                 },
-                data: if self.stamping & sof::OPT_ID != 0 { octet.wrapping_sub(self.first) } else { 0 },
+                data: if self.stamping & sof::OPT_ID != 0 { byte.wrapping_sub(self.first) } else { 0 },
                 at: (self.stamping & sof::SOFTWARE != 0).then_some(at),
                 truncated: self.stamping & sof::OPT_TSONLY == 0,
             },
@@ -140,7 +140,7 @@ impl<T: Transport> Engine<T> {
     /// Returns the metadata of `len` bytes just received.
     pub(crate) fn received(&mut self, fd: Fd, len: usize) -> Received {
         let Extras { inq, dates, .. } = self.extras(fd);
-        let Ok(conn) = self.stream(fd).map(|stream| stream.conn) else { return Received::octets(len) };
+        let Ok(conn) = self.stream(fd).map(|stream| stream.conn) else { return Received::bytes(len) };
         let left = inq.then(|| match self.core.readable(conn) {
             // The end is worth another read (Linux's tcp_inq_hint).
             0 => u32::from(self.core.peer_closed(conn)),

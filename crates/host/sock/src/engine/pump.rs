@@ -73,7 +73,7 @@ impl Engine {
                 self.load.on_spin(self.now - since);
             }
             if turn.more || turn.received > 0 || turn.timers > 0 {
-                self.patience.on_work(self.now, turn.received > 0);
+                self.busy_poll.on_work(self.now, turn.received > 0);
                 return Ok(Pumped::Progress);
             }
             if deadline.is_some_and(|d| d <= self.now) {
@@ -85,11 +85,11 @@ impl Engine {
                 continue;
             }
             idle_since = Some(self.now);
-            if self.patience.on_nothing(self.now) > self.now {
+            if self.busy_poll.on_nothing(self.now) > self.now {
                 std::hint::spin_loop();
                 continue;
             }
-            self.patience.on_sleep(self.now);
+            self.busy_poll.on_sleep(self.now);
             return self.sleep(deadline);
         }
     }

@@ -4,25 +4,25 @@
 //! One thread at a time *leads*: it turns the core and sleeps on the port's descriptors. Others that wait sleep on
 //! bells of their own and are rung when something happens to what they wait for. While the leader sleeps, calls that
 //! have something to send turn the core themselves, and ring the leader if a date comes nearer by that. While nothing
-//! leads, a thread of ours does after a while (`backstop`); a thread that comes takes the lead from it at once. An
+//! leads, a thread of ours does after a while (`watchdog`); a thread that comes takes the lead from it at once. An
 //! event loop of the application leads as a guest (`outside`). A thread that relays leads for good (`standing`);
-//! one that only ever wakes the same other thread makes way for it (`errands`).
+//! one that only ever wakes the same other thread makes way for it (`leader_handoff`).
 
-mod backstop;
-mod errands;
+mod leader_handoff;
 mod outside;
 mod standing;
 #[cfg(test)]
 mod tests;
+mod watchdog;
 
 use crate::Errno;
-use crate::door::Mode;
 use crate::engine::Engine;
-use crate::rhythm::Nudge;
 use crate::sockets::{EpollOp, Fd};
+use crate::syscalls::Mode;
 use crate::waiting::Wake as Wakes;
+use crate::watchdog_interval::Watchdog;
 use base::{Duration, Instant};
-use errands::Errands;
+use leader_handoff::LeaderHandoff;
 pub use outside::Outside;
 use pio::{Beacon, IoError, Wake};
 use ring::Ringer;
@@ -129,7 +129,7 @@ struct Shared {
 pub struct Hosted {
     shared: Mutex<Shared>,
     host: Box<dyn Host>,
-    nudge: Nudge,
+    watchdog: Watchdog,
 }
 
 /// The engine, lent. What was changed while the leader sleeps takes effect when this is dropped.
@@ -203,7 +203,7 @@ struct Turn {
     deadline: Option<Instant>,
     /// It takes the lead from a thread that has it, keeps it, and sleeps at once.
     stands: bool,
-    errands: Errands,
+    leader_handoff: LeaderHandoff,
     /// It has made way and was not woken since.
     excused: bool,
     /// It led, and a date ended its sleep that has brought nothing so far.
@@ -217,8 +217,8 @@ impl Hosted {
     /// There is no thread to be had.
     pub fn start(engine: Engine, host: Box<dyn Host>) -> std::io::Result<Arc<Hosted>> {
         let shared = Mutex::new(Shared { engine, lead: Lead::default() });
-        let hosted = Arc::new(Hosted { shared, host, nudge: Nudge::default() });
-        backstop::start(&hosted)?;
+        let hosted = Arc::new(Hosted { shared, host, watchdog: Watchdog::default() });
+        watchdog::start(&hosted)?;
         Ok(hosted)
     }
 
@@ -308,7 +308,7 @@ impl Hosted {
         let mut turn = Turn::default();
         let result = self.wait_loop(&mut turn, on, timeout, sleep, attempt);
         self.leave(&turn, result.is_ok());
-        self.nudge.application_is_back();
+        self.watchdog.application_is_back();
         result
     }
 
@@ -383,7 +383,7 @@ impl Hosted {
                 }
                 match engine.turn() {
                     Ok(done) if done.more || done.received > 0 || done.timers > 0 => {
-                        engine.patience.on_work(engine.now(), done.received > 0);
+                        engine.busy_poll.on_work(engine.now(), done.received > 0);
                         turn.in_vain = false;
                         continue;
                     }
@@ -396,13 +396,13 @@ impl Hosted {
                 return Err(Ended::Time);
             }
             if leads && !turn.stands {
-                if engine.patience.on_nothing(now) > now {
+                if engine.busy_poll.on_nothing(now) > now {
                     engine.load.on_spin(now - engine.now());
                     drop(shared);
                     std::hint::spin_loop();
                     continue;
                 }
-                engine.patience.on_sleep(now);
+                engine.busy_poll.on_sleep(now);
             }
             match self.sleep(shared, turn, on, sleep) {
                 Ok(Woken::Stack) => {}
@@ -496,7 +496,7 @@ impl Lead {
     fn take(&mut self, turn: &mut Turn, engine: &mut Engine) {
         if self.holder != 0 && self.holder == turn.ticket {
             let rung = engine.waiting.take_rung();
-            if !turn.stands && turn.errands.on_rung(rung) && engine.waiting.has_woken() {
+            if !turn.stands && turn.leader_handoff.on_rung(rung) && engine.waiting.has_woken() {
                 (self.holder, turn.excused) = (0, true);
             }
             return;
@@ -507,7 +507,7 @@ impl Lead {
         }
         // What was rung before was another's doing.
         engine.waiting.take_rung();
-        (turn.ticket, turn.errands) = (self.pass(), Errands::default());
+        (turn.ticket, turn.leader_handoff) = (self.pass(), LeaderHandoff::default());
         self.stands = turn.stands;
     }
 
@@ -577,6 +577,6 @@ impl Mode for Hosted {
 
 impl Drop for Hosted {
     fn drop(&mut self) {
-        self.nudge.wake();
+        self.watchdog.wake();
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! A thread that waits in a call of ours takes the lead from a loop and gives it back by ringing the loop's bell: a
 //! thread that waits has nothing else to do, a loop may have. While the loop is busy elsewhere the thread of ours
-//! turns the core (`backstop`).
+//! turns the core (`watchdog`).
 
 use super::{Hosted, LOOK_AGAIN, LOOK_SOON, Shared, bell};
 use crate::Errno;
@@ -84,7 +84,7 @@ impl Outside {
         state.wake(&mut shared);
         let found = self.look(&mut state, &mut shared, events);
         drop(shared);
-        hosted.nudge.application_is_back();
+        hosted.watchdog.application_is_back();
         found
     }
 

@@ -35,7 +35,7 @@ impl Standing<'_> {
         attempt: &mut dyn FnMut(&mut Engine) -> Result<R, Errno>,
     ) -> Result<R, Ended> {
         let result = self.hosted.wait_loop(&mut self.turn, on, None, sleep, attempt);
-        self.hosted.nudge.application_is_back();
+        self.hosted.watchdog.application_is_back();
         result
     }
 }

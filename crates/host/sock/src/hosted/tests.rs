@@ -63,16 +63,16 @@ impl Peer {
         while let Ok((fd, _)) = self.engine.accept(self.listener) {
             self.echoes.push((fd, Vec::new()));
         }
-        for (fd, octets) in &mut self.echoes {
+        for (fd, bytes) in &mut self.echoes {
             let mut room = [0; 4_096];
-            if octets.len() < 16_384
+            if bytes.len() < 16_384
                 && let Ok(got) = self.engine.read(*fd, &mut room)
             {
-                octets.extend(&room[..got]);
+                bytes.extend(&room[..got]);
             }
-            if !octets.is_empty() && rng.chance(0.7) {
-                let sent = self.engine.write(*fd, octets).unwrap_or(0);
-                octets.drain(..sent);
+            if !bytes.is_empty() && rng.chance(0.7) {
+                let sent = self.engine.write(*fd, bytes).unwrap_or(0);
+                bytes.drain(..sent);
             }
         }
         self.engine.turn().unwrap();
@@ -224,11 +224,11 @@ impl Host for Program {
 /// Without the thread of ours, which knows only the real time.
 fn hosted(engine: Engine, host: impl Host + 'static) -> Hosted {
     let shared = Mutex::new(Shared { engine, lead: Lead::default() });
-    Hosted { shared, host: Box::new(host), nudge: Nudge::default() }
+    Hosted { shared, host: Box::new(host), watchdog: Watchdog::default() }
 }
 
 /// Returns a byte of a connection's stream.
-fn octet(connection: usize, at: usize) -> u8 {
+fn byte(connection: usize, at: usize) -> u8 {
     (at.wrapping_mul(31) ^ connection.wrapping_mul(101)) as u8
 }
 
@@ -238,9 +238,9 @@ fn take_part(sockets: &Hosted, sends: (usize, Fd), reads: (usize, Fd), len: usiz
     while sent < len || got < len {
         if sent < len && (got == len || rng.chance(0.5)) {
             let many = (1 + rng.below(9_000) as usize).min(len - sent);
-            let octets: Vec<u8> = (sent..sent + many).map(|at| octet(sends.0, at)).collect();
+            let bytes: Vec<u8> = (sent..sent + many).map(|at| byte(sends.0, at)).collect();
             // Who waits here for room waits for the peer, which waits for nothing.
-            sent += sockets.send(sends.1, &octets, SendFlags::default()).unwrap();
+            sent += sockets.send(sends.1, &bytes, SendFlags::default()).unwrap();
             continue;
         }
         let mut room = vec![0; 1 + rng.below(6_000) as usize];
@@ -256,7 +256,7 @@ fn take_part(sockets: &Hosted, sends: (usize, Fd), reads: (usize, Fd), len: usiz
         match sockets.recv(reads.1, &mut room[..most], flags) {
             Ok(many) => {
                 assert!(many > 0, "an end that nothing made");
-                (0..many).for_each(|at| assert_eq!(room[at], octet(reads.0, got + at)));
+                (0..many).for_each(|at| assert_eq!(room[at], byte(reads.0, got + at)));
                 got += many;
             }
             Err(Errno::EAGAIN) => assert!(flags.dont_wait),
@@ -433,7 +433,7 @@ fn the_second_follows_and_a_call_turns_the_core_for_a_leader_that_sleeps() {
     let (mut rounds, mut rng) = (0, Rng::new(2));
     let mut attempt = |engine: &mut Engine| match engine.readable(fd)? {
         0 => Err(Errno::EAGAIN),
-        octets => Ok(octets),
+        bytes => Ok(bytes),
     };
     let got = sockets.wait_beside(
         Some(fd),
@@ -443,7 +443,7 @@ fn the_second_follows_and_a_call_turns_the_core_for_a_leader_that_sleeps() {
             let leader = sockets.shared().lead.holder;
             assert!(leader != 0 && sockets.shared().lead.asleep.is_some());
             // Another thread sends, which leaves at once, and waits, which does not take the lead.
-            assert_eq!(sockets.send(fd, b"octets", SendFlags::default()), Ok(6));
+            assert_eq!(sockets.send(fd, b"bytes", SendFlags::default()), Ok(6));
             let second = sockets.wait_beside(
                 Some(fd),
                 None,
@@ -542,7 +542,7 @@ fn who_wakes_the_same_other_each_time_makes_way_for_it() {
                 assert!(engine.waiting.remove(row), "the leader has woken it");
                 assert_eq!(engine.read(fd, &mut buf), Ok(6));
             }
-            assert_eq!(engine.write(fd, b"octets"), Ok(6));
+            assert_eq!(engine.write(fd, b"bytes"), Ok(6));
             engine.turn().unwrap();
             let object = engine.index(fd).unwrap();
             row = Some(engine.waiting.add(Some(object), Wakes::Bell(bell.ringer())));

@@ -57,9 +57,9 @@ fn typed_changes_survive_the_layouts() {
 #[test]
 fn what_cannot_be_is_refused() {
     let (_, good) = encode(&md5(peers("10.0.0.1", 32), secret()));
-    let with = |at: usize, octet: u8| {
+    let with = |at: usize, byte: u8| {
         let mut value = good.clone();
-        value[at] = octet;
+        value[at] = byte;
         value
     };
     assert_eq!(read_md5(&good[..215], true).err(), Some(Errno::EINVAL));
@@ -71,9 +71,9 @@ fn what_cannot_be_is_refused() {
 
     let key = ao(peers("10.0.0.1", 32), (1, 2), "hmac(sha1)");
     let (_, good) = encode(&KeyChange::AddAo(key, Choice::default()));
-    let with = |at: usize, octet: u8| {
+    let with = |at: usize, byte: u8| {
         let mut value = good.clone();
-        value[at] = octet;
+        value[at] = byte;
         read_add(&value).err()
     };
     assert_eq!(with(128, b'x'), Some(Errno::ENOENT), "no such algorithm");

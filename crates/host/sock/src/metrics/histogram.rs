@@ -15,7 +15,7 @@ pub(super) struct Histogram {
 /// Microseconds.
 const ROUND_TRIPS: [u64; 12] =
     [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000];
-const OCTETS: [u64; 8] = [0, 1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 24, 1 << 28, 1 << 32];
+const BYTES: [u64; 8] = [0, 1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 24, 1 << 28, 1 << 32];
 
 impl Histogram {
     fn new(name: &'static str, help: &'static str, unit: Unit, bounds: &'static [u64]) -> Histogram {
@@ -35,7 +35,7 @@ impl Histogram {
                 "millstream_connection_bytes",
                 "Bytes that the connections there are have moved, both ways.",
                 Unit::Bytes,
-                &OCTETS,
+                &BYTES,
             ),
         ]
     }

@@ -58,10 +58,10 @@ const MICROSECONDS: [&str; 2] = ["spin_us", "sleep_us"];
 
 /// The name of a family: units stand at its end, where OpenMetrics wants them.
 fn family(section: &str, name: &str) -> (String, Unit) {
-    let octets = name.strip_prefix("octets_").or_else(|| name.strip_prefix("bytes_"));
+    let bytes = name.strip_prefix("bytes_").or_else(|| name.strip_prefix("bytes_"));
     let micros =
         name.strip_suffix("_us").filter(|_| MICROSECONDS.contains(&name) || name.starts_with("limited_"));
-    let (name, unit) = match (octets, micros) {
+    let (name, unit) = match (bytes, micros) {
         (Some(rest), _) => (format!("{rest}_bytes"), Unit::Bytes),
         (None, Some(rest)) => (format!("{rest}_seconds"), Unit::Seconds),
         (None, None) if name == "footprint" => ("footprint_bytes".into(), Unit::Bytes),
@@ -119,17 +119,17 @@ fn look(engine: &mut Engine) -> Told {
     }
     let mut histograms = Vec::new();
     if core.connections() <= connections::WALKED {
-        let [mut rtt, mut octets] = Histogram::of_connections();
+        let [mut rtt, mut bytes] = Histogram::of_connections();
         let mut limits = Limits::default();
         core.for_each(now, &mut |row| {
             if let Row::Connection(conn) = row {
                 let info = conn.info(now);
                 rtt.add(info.srtt.as_micros() as u64);
-                octets.add(info.bytes_acked + info.bytes_received);
+                bytes.add(info.bytes_acked + info.bytes_received);
                 limits.add(&info);
             }
         });
-        histograms.extend([rtt, octets]);
+        histograms.extend([rtt, bytes]);
         samples.extend(limits.samples());
     }
     Told { samples, histograms }

@@ -16,7 +16,7 @@ const CLIENTS_MAX: usize = 8;
 /// Bytes of a request.
 const REQUEST_MAX: usize = 8_192;
 /// How long a request, and then its answer, may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const BUSY_POLL: Duration = Duration::from_secs(2);
 /// A text younger than this is served again.
 const FRESH: Duration = Duration::from_millis(100);
 
@@ -105,7 +105,7 @@ impl Shared {
             Some(request) => self.reply(&request),
             None => simple("400 Bad Request", "a request has a head of at most 8192 bytes"),
         };
-        let deadline = self.now() + PATIENCE;
+        let deadline = self.now() + BUSY_POLL;
         let mut rest = reply.as_bytes();
         while !rest.is_empty() {
             let Some(left) = self.left(deadline) else { return Ok(()) };
@@ -121,7 +121,7 @@ impl Shared {
 
     /// The head of a request; `None` if it is too long, and an error if it takes too long.
     fn request(&self, client: &mut TcpStream) -> io::Result<Option<String>> {
-        let deadline = self.now() + PATIENCE;
+        let deadline = self.now() + BUSY_POLL;
         let (mut head, mut piece) = (Vec::new(), [0; 1_024]);
         loop {
             let left = self.left(deadline).ok_or(io::ErrorKind::TimedOut)?;

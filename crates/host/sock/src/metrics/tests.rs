@@ -13,7 +13,7 @@ fn a_stack() -> Stack {
     let (port, _) = pair(&PairConfig::default()).unwrap();
     let core = stack::Core::new(stack::CoreConfig::default(), Box::new(port));
     let engine = Engine::new(core, Box::new(SystemClock::new()), Limits::default());
-    Arc::new(Direct::without_backstop(engine))
+    Arc::new(Direct::without_watchdog(engine))
 }
 
 fn is_name(text: &str) -> bool {
@@ -162,10 +162,10 @@ fn the_grammar_refuses_what_is_not_openmetrics() {
 
 #[test]
 fn what_differs_between_connections_is_counted_in_buckets() {
-    let [mut rtt, mut octets] = Histogram::of_connections();
+    let [mut rtt, mut bytes] = Histogram::of_connections();
     [0, 100, 101, 2_000_000].into_iter().for_each(|micros| rtt.add(micros));
-    [0, 1, 1 << 33].into_iter().for_each(|n| octets.add(n));
-    let told = Told { samples: Vec::new(), histograms: vec![rtt, octets] };
+    [0, 1, 1 << 33].into_iter().for_each(|n| bytes.add(n));
+    let told = Told { samples: Vec::new(), histograms: vec![rtt, bytes] };
     let text = render(&[told], 7);
     parse(&text).unwrap();
     for line in

@@ -1,6 +1,6 @@
 //! Calls of descriptors on the stack thread: most are answered from the rings and from state that is here already.
 
-use super::link::Patience;
+use super::link::Backoff;
 use super::message::{BY_STACK, Call, Change, Command, Mark, Reply, Rings};
 use super::remote::{AHEAD, Conn, Listener, NOBODY, Remote};
 use crate::Errno;
@@ -46,7 +46,7 @@ impl Transport for Remote {
     fn listen(&mut self, _now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError> {
         let cores = self.links.len();
         let credit = listen.backlog.clamp(1, AHEAD);
-        let mut wish = Listen { reuse_port: listen.reuse_port || cores > 1, ..listen.clone() };
+        let mut request = Listen { reuse_port: listen.reuse_port || cores > 1, ..listen.clone() };
         let record = Listener {
             owner: listen.owner,
             local: listen.local,
@@ -57,11 +57,11 @@ impl Transport for Remote {
         };
         let index = self.listeners.insert(record).map_err(|_| OpError::NoBuffers)?;
         // The stack thread knows a listener by our name for it.
-        wish.owner = index;
+        request.owner = index;
         for link in 0..cores {
-            match self.call(link, Call::Listen { wish: wish.clone(), credit }) {
+            match self.call(link, Call::Listen { request: request.clone(), credit }) {
                 // The first core chooses the port for all.
-                Ok(Reply::Local(Ok(local))) => wish.local = local,
+                Ok(Reply::Local(Ok(local))) => request.local = local,
                 failed => {
                     self.stop_listening(index, link);
                     return Err(match failed {
@@ -72,9 +72,9 @@ impl Transport for Remote {
             }
         }
         if let Some(listener) = self.listeners.get_mut(index) {
-            listener.local = wish.local;
+            listener.local = request.local;
         }
-        Ok((ListenerId(index), wish.local))
+        Ok((ListenerId(index), request.local))
     }
 
     fn set_backlog(&mut self, id: ListenerId, backlog: u32) {
@@ -136,8 +136,8 @@ impl Transport for Remote {
         }
     }
 
-    fn set_fast_open(&mut self, id: ListenerId, wish: FastOpenListen) {
-        self.change(id, || Change::FastOpen(wish));
+    fn set_fast_open(&mut self, id: ListenerId, request: FastOpenListen) {
+        self.change(id, || Change::FastOpen(request));
     }
 
     fn fast_open_keys(&mut self, _now: Instant) -> Option<FastOpenKeys> {
@@ -153,7 +153,7 @@ impl Transport for Remote {
 
     fn may_send_with_syn(&mut self, _now: Instant, connect: &Connect, no_cookie: bool) -> bool {
         let link = self.link_for(connect);
-        let call = Call::MaySend { wish: Box::new(connect.clone()), no_cookie };
+        let call = Call::MaySend { request: Box::new(connect.clone()), no_cookie };
         matches!(self.call(link, call), Ok(Reply::MaySend(true)))
     }
 
@@ -167,7 +167,7 @@ impl Transport for Remote {
         let (link, id) = self.enter(connect)?;
         // No SYN carries more than a segment of the largest kind.
         let data = data[..data.len().min(usize::from(u16::MAX))].to_vec();
-        let call = Call::ConnectFast { id: id.0, wish: Box::new(connect.clone()), no_cookie, data };
+        let call = Call::ConnectFast { id: id.0, request: Box::new(connect.clone()), no_cookie, data };
         let begun = match self.call(link, call) {
             Ok(Reply::Begun(begun)) => begun,
             _ => Err(OpError::NetUnreachable),
@@ -188,14 +188,14 @@ impl Transport for Remote {
 
     fn connect(&mut self, _now: Instant, connect: &Connect) -> Result<ConnId, OpError> {
         let (link, id) = self.enter(connect)?;
-        let wish = match self.envelopes.pop() {
+        let request = match self.envelopes.pop() {
             Some(mut envelope) => {
                 (*envelope).clone_from(connect);
                 envelope
             }
             None => Box::new(connect.clone()),
         };
-        self.links[link].tell(Command::Connect { id: id.0, wish });
+        self.links[link].tell(Command::Connect { id: id.0, request });
         Ok(id)
     }
 
@@ -414,14 +414,14 @@ impl Transport for Remote {
     }
 
     fn local(&mut self, id: ConnId) -> Endpoint {
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         // The stack thread chooses it, a turn after connect. A connect that failed at once never had one.
         while let Some(conn) = self.conns.get(id.0).filter(|conn| conn.local.is_none()) {
             let (link, closed) = (conn.link, conn.state == State::Closed);
             match self.links[link].next() {
                 Some(event) => self.apply(link, event),
                 None if closed || self.links[link].is_cut() => break,
-                None => patience.wait(),
+                None => backoff.wait(),
             }
         }
         let any = Endpoint::new(Addr::UNSPECIFIED_V4, 0);
@@ -504,7 +504,7 @@ impl Remote {
         }
         let room = match &conn.send {
             Some(ring) => ring.vacant(),
-            None => self.rings.octets(),
+            None => self.rings.bytes(),
         };
         let taken = len.min(room);
         let ends = taken == len || !hints.waits;

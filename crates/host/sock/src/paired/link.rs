@@ -76,13 +76,13 @@ impl Link {
     /// Tells the stack thread, and wakes it if it sleeps. A full queue is back-pressure: the thread takes from it
     /// once per turn, so that waiting is short. Nothing hears if the thread is gone.
     pub(super) fn tell(&mut self, mut command: Command) {
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         while let Err(back) = self.commands.push(command) {
             if self.commands.is_abandoned() {
                 return;
             }
             self.alarm.ring();
-            patience.wait();
+            backoff.wait();
             command = back;
         }
         self.alarm.ring();
@@ -172,9 +172,9 @@ impl Drop for LastRing {
 
 /// Waiting for the other side, which is at work: look hard, then let others run, then sleep a little.
 #[derive(Default)]
-pub(super) struct Patience(u32);
+pub(super) struct Backoff(u32);
 
-impl Patience {
+impl Backoff {
     pub(super) fn wait(&mut self) {
         self.0 += 1;
         match self.0 {

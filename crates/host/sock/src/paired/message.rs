@@ -26,7 +26,7 @@ pub(super) enum Command {
     /// A question or an order whose answer the application waits for.
     Call(Box<Call>),
     /// Start connecting; [`Event::Started`] follows.
-    Connect { id: u32, wish: Box<Connect> },
+    Connect { id: u32, request: Box<Connect> },
     /// Bytes to send wait in this ring, now and later: up to `upto`.
     Ring { id: u32, ring: ByteConsumer, upto: u32 },
     /// Our end of the ring for sending, as the stack thread asked ([`Event::Wanted`]); nothing is in it.
@@ -80,19 +80,19 @@ pub(super) enum Call {
     },
     /// `credit` connections may be accepted before the first [`Command::Credit`].
     Listen {
-        wish: Listen,
+        request: Listen,
         credit: u32,
     },
     /// Start connecting with data in the SYN, if it takes any.
     ConnectFast {
         id: u32,
-        wish: Box<Connect>,
+        request: Box<Connect>,
         no_cookie: bool,
         data: Vec<u8>,
     },
     /// Would it take any?
     MaySend {
-        wish: Box<Connect>,
+        request: Box<Connect>,
         no_cookie: bool,
     },
     FastOpenKeys,
@@ -159,7 +159,7 @@ pub(super) enum Event {
     /// A connect is on its way from this local end, or failed at once.
     Started {
         id: u32,
-        wish: Box<Connect>,
+        request: Box<Connect>,
         result: Result<Endpoint, OpError>,
     },
     /// A connection was accepted for a listener.
@@ -271,29 +271,29 @@ pub(super) struct Rings {
 /// Rings at home, for the next connections: after warm-up none is made anew.
 pub(super) struct RingPool {
     pairs: Vec<RingPair>,
-    octets: usize,
+    bytes: usize,
     keep: usize,
     /// Rings that are with connections.
     out: usize,
 }
 
 impl RingPool {
-    /// Rings of `octets` each; at most `keep` idle ones are kept.
-    pub(super) fn new(octets: usize, keep: usize) -> Self {
-        RingPool { pairs: Vec::new(), octets, keep, out: 0 }
+    /// Rings of `bytes` each; at most `keep` idle ones are kept.
+    pub(super) fn new(bytes: usize, keep: usize) -> Self {
+        RingPool { pairs: Vec::new(), bytes, keep, out: 0 }
     }
 
     pub(super) fn take(&mut self) -> RingPair {
         self.out += 1;
         self.pairs.pop().unwrap_or_else(|| {
-            let (tx, rx) = bytes(self.octets);
+            let (tx, rx) = bytes(self.bytes);
             RingPair { tx, rx }
         })
     }
 
     /// Bytes of a ring at home.
-    pub(super) fn octets(&self) -> usize {
-        self.octets
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn put(&mut self, mut pair: RingPair) {

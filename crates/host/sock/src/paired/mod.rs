@@ -33,10 +33,10 @@ use remote::Defaults;
 pub use remote::Remote;
 pub use stack_thread::{PairedConfig, StackThread};
 
-use crate::door::Mode;
 use crate::engine::{Engine, Limits};
 use crate::hosted::{Host, Woken, without_bell};
 use crate::sockets::Fd;
+use crate::syscalls::Mode;
 use crate::transport::Transport as _;
 use crate::waiting::Wake;
 use crate::{Errno, SystemClock};
@@ -105,7 +105,7 @@ impl Paired {
                 result => {
                     if paused {
                         let now = engine.time();
-                        engine.patience.on_work(now, true);
+                        engine.busy_poll.on_work(now, true);
                     }
                     return result;
                 }
@@ -118,12 +118,12 @@ impl Paired {
                 return Err(Errno::EAGAIN);
             }
             paused = true;
-            if engine.patience.on_nothing(now) > now {
+            if engine.busy_poll.on_nothing(now) > now {
                 drop(engine);
                 std::hint::spin_loop();
                 continue;
             }
-            engine.patience.on_sleep(now);
+            engine.busy_poll.on_sleep(now);
             self.sleep(engine, on, deadline.map(|at| at.since(now)), restarts)?;
         }
     }

@@ -1,6 +1,6 @@
 //! The application's view of its connections, and the queues to the threads that run them.
 
-use super::link::{Link, Patience};
+use super::link::{Backoff, Link};
 use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPool, Rings, Status};
 use super::told::Told;
 use crate::Errno;
@@ -225,8 +225,8 @@ impl Remote {
                     conn.told.get_or_insert_default().arrived(end, at);
                 }
             }
-            Event::Started { id, wish, result } => {
-                self.envelopes.push(wish);
+            Event::Started { id, request, result } => {
+                self.envelopes.push(request);
                 self.on_started(link, id, result);
             }
             Event::Released { id, ring } => {
@@ -351,13 +351,13 @@ impl Remote {
 
     pub(super) fn call(&mut self, link: usize, call: Call) -> Result<Reply, Failure> {
         self.links[link].tell(Command::Call(Box::new(call)));
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         loop {
             match self.links[link].next() {
                 Some(Event::Reply(reply)) => return Ok(reply),
                 Some(event) => self.apply(link, event),
                 None if self.links[link].is_cut() => return Err(Failure::Gone),
-                None => patience.wait(),
+                None => backoff.wait(),
             }
         }
     }

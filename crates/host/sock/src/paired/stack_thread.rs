@@ -3,8 +3,8 @@
 use super::link::{Alarm, Link, LinkEnd, link};
 use super::message::RingPool;
 use super::worker::Worker;
+use crate::busy_poll::BusyPoll;
 use crate::engine::Engine;
-use crate::patience::Patience;
 use crate::{Direct, pin_to};
 use base::{Duration, Instant};
 use ring::{Ringer, SleepFlag};
@@ -86,13 +86,13 @@ impl StackThread {
     /// Starts a thread that owns `engine` (of which it uses only the core).
     pub fn start(mut engine: Engine, config: PairedConfig) -> io::Result<StackThread> {
         let waker = engine.core().io().waker();
-        engine.patience = Patience::new(config.spin, engine.now());
+        engine.busy_poll = BusyPoll::new(config.spin, engine.now());
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             alarm: Arc::new(Alarm { flag: SleepFlag::new(), waker }),
             arrivals: Mutex::new(Some(Vec::new())),
             arrived: AtomicBool::new(false),
-            engine: Direct::without_backstop(engine),
+            engine: Direct::without_watchdog(engine),
         });
         let mine = shared.clone();
         let thread = std::thread::Builder::new().name("millstream-stack".into()).spawn(move || {
@@ -196,18 +196,18 @@ impl<'a> Loop<'a> {
         // While the interface is down, or for good when it is gone, timers go on and what arrived is still read.
         let turn = turn.unwrap_or_default();
         if obeyed > 0 || noticed > 0 || turn.more || turn.received > 0 || turn.timers > 0 {
-            engine.patience.on_work(now, turn.received > 0 || obeyed > 0);
+            engine.busy_poll.on_work(now, turn.received > 0 || obeyed > 0);
             self.idle_since = None;
             return After::Again;
         }
         if let Some(since) = self.idle_since.replace(now) {
             engine.load.on_spin(now - since);
         }
-        if engine.patience.on_nothing(now) > now {
+        if engine.busy_poll.on_nothing(now) > now {
             std::hint::spin_loop();
             return After::Again;
         }
-        engine.patience.on_sleep(now);
+        engine.busy_poll.on_sleep(now);
         self.idle_since = None;
         let nap = behind.then_some(now + NAP);
         After::Until(Instant::earliest(engine.core.rest(now), nap))

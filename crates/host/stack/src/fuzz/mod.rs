@@ -14,11 +14,11 @@ mod tests {
     //! Goal: the models hold for seeded bytes; a failure says its seed.
     use base::Rng;
 
-    fn seeded(runs: u64, octets: u64, model: fn(&[u8])) {
+    fn seeded(runs: u64, bytes: u64, model: fn(&[u8])) {
         for seed in 0..runs {
             eprintln!("seed {seed}");
             let mut rng = Rng::new(seed);
-            let mut data = vec![0; rng.below(octets) as usize];
+            let mut data = vec![0; rng.below(bytes) as usize];
             rng.fill(&mut data);
             model(&data);
         }

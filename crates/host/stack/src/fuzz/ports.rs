@@ -195,19 +195,19 @@ impl Model {
         self.held.iter().filter(|held| held.key.local().port == port).count()
     }
 
-    fn may_bind(&self, wish: &Binding) -> bool {
-        let port = wish.local.port;
+    fn may_bind(&self, request: &Binding) -> bool {
+        let port = request.local.port;
         let mut others = self.bindings.iter().filter(|other| other.local.port == port).peekable();
         let stranded =
-            others.peek().is_none() && self.users(port) > 0 && !wish.reuse_addr && !wish.reuse_port;
-        !stranded && !others.any(|other| in_the_way(wish, other))
+            others.peek().is_none() && self.users(port) > 0 && !request.reuse_addr && !request.reuse_port;
+        !stranded && !others.any(|other| in_the_way(request, other))
     }
 
     fn bind(&mut self, input: &mut Input<'_>, core: u16) {
         let flags = input.u8();
         // Some ports of the range, some below it, or any.
         let port = if flags & 16 == 0 { 697 + input.u16() % 8 } else { 0 };
-        let mut wish = Binding {
+        let mut request = Binding {
             local: Endpoint::new(addr(input), port),
             reuse_addr: flags & 1 != 0,
             reuse_port: flags & 2 != 0,
@@ -215,25 +215,26 @@ impl Model {
             listening: false,
         };
         let before = self.kernel.granted.len();
-        match self.ports.bind(&mut self.kernel, wish) {
+        match self.ports.bind(&mut self.kernel, request) {
             Ok(local) => {
-                assert!(local == wish.local || port == 0 && local.addr == wish.local.addr);
-                wish.local = local;
-                assert!(self.may_bind(&wish), "{wish:?} is in the way of another");
+                assert!(local == request.local || port == 0 && local.addr == request.local.addr);
+                request.local = local;
+                assert!(self.may_bind(&request), "{request:?} is in the way of another");
                 assert!(port != 0 || is_ephemeral(local.port, core) && self.users(local.port) == 0);
-                self.bindings.push(wish);
+                self.bindings.push(request);
             }
             Err(why) => {
                 assert_eq!(self.kernel.granted.len(), before, "a bind that failed keeps nothing");
                 assert!(self.kernel.refused || why == OpError::AddrInUse);
-                let free =
-                    |port| self.may_bind(&Binding { local: Endpoint::new(wish.local.addr, port), ..wish });
+                let free = |port| {
+                    self.may_bind(&Binding { local: Endpoint::new(request.local.addr, port), ..request })
+                };
                 let none = match port {
                     0 => !(RANGE.0..=RANGE.1)
                         .any(|port| is_ephemeral(port, core) && self.users(port) == 0 && free(port)),
                     port => !free(port),
                 };
-                assert!(self.kernel.refused || none, "{wish:?} was refused without need");
+                assert!(self.kernel.refused || none, "{request:?} was refused without need");
             }
         }
     }
@@ -255,13 +256,13 @@ impl Model {
             assert_eq!(self.ports.listen(local, true, true), Err(OpError::Invalid));
             return;
         };
-        let wish = Binding { listening: true, ..self.bindings[at] };
+        let request = Binding { listening: true, ..self.bindings[at] };
         let mut others = self.bindings.iter().enumerate().filter(|&(other, _)| other != at);
-        let free = !others.any(|(_, other)| in_the_way(&wish, other));
-        let done = self.ports.listen(local, wish.reuse_port, wish.v6_only);
+        let free = !others.any(|(_, other)| in_the_way(&request, other));
+        let done = self.ports.listen(local, request.reuse_port, request.v6_only);
         assert_eq!(done, if free { Ok(()) } else { Err(OpError::AddrInUse) });
         if free {
-            self.bindings[at] = wish;
+            self.bindings[at] = request;
         }
     }
 

@@ -8,7 +8,7 @@ use crate::timewait::TimeWaits;
 /// How long a wait lasts here.
 const WAIT: Duration = Duration::from_millis(1000);
 /// How long an entry may outlive its wait before the table asks to be looked at.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Model of an entry.
 struct Known {
@@ -155,7 +155,7 @@ impl Model {
         assert_eq!(table.oldest(), first.map(|known| known.index));
         assert_eq!(table.next_victim(), first.map(|known| known.hash));
         match (table.next(), first) {
-            (Some(at), Some(oldest)) => assert!(at <= oldest.until + PATIENCE, "looked at too late"),
+            (Some(at), Some(oldest)) => assert!(at <= oldest.until + TIMEOUT, "looked at too late"),
             (at, oldest) => assert!(at.is_none() && oldest.is_none()),
         }
         // A hint may name any place at all.

@@ -81,6 +81,6 @@ impl Port {
         let count = self.gathered.len();
         self.io.tx_gather_all(&all[..count]);
         self.sent += count as u32;
-        self.octets += self.gathered.drain(..).map(|of| of.len as u64 + u64::from(of.tx.len)).sum::<u64>();
+        self.bytes += self.gathered.drain(..).map(|of| of.len as u64 + u64::from(of.tx.len)).sum::<u64>();
     }
 }

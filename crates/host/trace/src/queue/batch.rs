@@ -54,7 +54,7 @@ impl<const PLACE: usize> Batch<PLACE> {
     }
 
     /// All of them as they are to lie in a ring.
-    pub(super) fn octets(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         self.places[..self.len].as_flattened()
     }
 

@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 use writer::Writer;
 
 /// How long what was put in may wait for the file while no ring is half full.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The writer's side of an asynchronous log.
 pub struct Queue {
@@ -60,9 +60,9 @@ pub fn open(
             let _end = Alive(&shared);
             while !shared.closed.load(Ordering::Acquire) {
                 let ready = || shared.closed.load(Ordering::Acquire) || lock(&writer).is_pressing();
-                if sleeper.sleep(Some(PATIENCE), ready).is_err() {
+                if sleeper.sleep(Some(TIMEOUT), ready).is_err() {
                     // No bell: the time alone must do.
-                    std::thread::sleep(PATIENCE);
+                    std::thread::sleep(TIMEOUT);
                 }
                 // What went wrong is kept for who asks, and is tried again.
                 let _ = lock(&writer).drain();

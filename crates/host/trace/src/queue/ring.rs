@@ -101,25 +101,23 @@ impl Producer {
     /// Puts in all records of a batch, which is empty then. False, and nothing happened, if that is not done with one
     /// copy: then each is to be written for itself, and the batch cleared.
     pub fn write_batch<const PLACE: usize>(&mut self, batch: &mut Batch<PLACE>) -> bool {
-        let octets = batch.octets();
-        let (place, _) = self.ring.spare(octets.len());
-        if place.len() < octets.len()
-            || PLACE - HEAD > self.most
-            || self.shared.closed.load(Ordering::Relaxed)
+        let bytes = batch.bytes();
+        let (place, _) = self.ring.spare(bytes.len());
+        if place.len() < bytes.len() || PLACE - HEAD > self.most || self.shared.closed.load(Ordering::Relaxed)
         {
             return false;
         }
-        place.copy_from_slice(octets);
-        self.publish(octets.len(), batch.len() as u64);
+        place.copy_from_slice(bytes);
+        self.publish(bytes.len(), batch.len() as u64);
         batch.clear();
         true
     }
 
     /// Hands over what was put in.
-    fn publish(&mut self, octets: usize, records: u64) {
-        self.ring.commit(octets);
+    fn publish(&mut self, bytes: usize, records: u64) {
+        self.ring.commit(bytes);
         add(&self.tally.taken, records);
-        self.unrung += octets;
+        self.unrung += bytes;
         if self.unrung >= self.ring.capacity() / 2 {
             self.unrung = 0;
             if let Some(bell) = &self.bell {

@@ -112,7 +112,7 @@ fn is_a_bounded_log() {
         let written = file.take();
         for (ring, taken) in taken.iter().enumerate() {
             let mine: Vec<u8> =
-                written.iter().copied().filter(|octet| usize::from(octet >> 6) == ring).collect();
+                written.iter().copied().filter(|byte| usize::from(byte >> 6) == ring).collect();
             assert_eq!(mine, *taken, "seed {seed}");
             assert_eq!((totals[ring].offered, totals[ring].dropped), offered[ring], "seed {seed}");
         }
@@ -208,7 +208,7 @@ fn a_producer_that_blocks_waits_for_the_file() {
 }
 
 #[test]
-fn a_few_octets_do_not_wait_for_more() {
+fn a_few_bytes_do_not_wait_for_more() {
     let (queue, mut ends, file) = opened(&Config { room: 1 << 16, threaded: true, ..CONFIG });
     ends[0].write(b"alone").unwrap();
     let mut written = Vec::new();

@@ -58,17 +58,17 @@ pub(super) fn hex(out: &mut Vec<u8>, n: u32, least: u32) {
 
 /// Appends an IPv4 address as a dotted quad, an IPv6 address as eight groups.
 pub(super) fn address(out: &mut Vec<u8>, addr: Addr) {
-    if let Some(octets) = addr.v4_octets() {
-        for (nth, octet) in octets.into_iter().enumerate() {
+    if let Some(bytes) = addr.v4_bytes() {
+        for (nth, byte) in bytes.into_iter().enumerate() {
             if nth > 0 {
                 out.push(b'.');
             }
-            decimal(out, octet.into());
+            decimal(out, byte.into());
         }
         return;
     }
-    let octets = addr.octets();
-    for (nth, &group) in octets.as_chunks::<2>().0.iter().enumerate() {
+    let bytes = addr.bytes();
+    for (nth, &group) in bytes.as_chunks::<2>().0.iter().enumerate() {
         if nth > 0 {
             out.push(b':');
         }
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn addresses() {
         assert_eq!(text(|out| address(out, Addr::v4([192, 0, 2, 255]))), "192.0.2.255");
-        let mut octets = [0; 16];
-        (octets[0], octets[1], octets[15]) = (0x20, 0x01, 0xa);
-        assert_eq!(text(|out| address(out, Addr::v6(octets))), "2001:0:0:0:0:0:0:a");
+        let mut bytes = [0; 16];
+        (bytes[0], bytes[1], bytes[15]) = (0x20, 0x01, 0xa);
+        assert_eq!(text(|out| address(out, Addr::v6(bytes))), "2001:0:0:0:0:0:0:a");
     }
 }

@@ -195,18 +195,18 @@ fn hash(seen: &Seen<'_>) -> u32 {
         true => (key.local().addr, key.remote().addr),
         false => (key.remote().addr, key.local().addr),
     };
-    let mut octets = [0; 60];
-    let len = seen.header().emit(&mut octets);
+    let mut bytes = [0; 60];
+    let len = seen.header().emit(&mut bytes);
     let mut sum =
-        pseudo(src, dst, protocol::TCP, len as u32 + seen.payload.len()).plus(Sum::of(&octets[..len]));
+        pseudo(src, dst, protocol::TCP, len as u32 + seen.payload.len()).plus(Sum::of(&bytes[..len]));
     let mut at = len;
     seen.payload.for_each(|piece| {
         sum = sum.plus_at(at, Sum::of(piece));
         at += piece.len();
     });
-    header::set_checksum(&mut octets, sum.checksum());
-    let step = |hash: u32, octet: &u8| hash.wrapping_mul(33).wrapping_add((*octet).into());
-    let mut hash = octets[..len].iter().fold(0, step);
+    header::set_checksum(&mut bytes, sum.checksum());
+    let step = |hash: u32, byte: &u8| hash.wrapping_mul(33).wrapping_add((*byte).into());
+    let mut hash = bytes[..len].iter().fold(0, step);
     seen.payload.for_each(|piece| hash = piece.iter().fold(hash, step));
     hash
 }

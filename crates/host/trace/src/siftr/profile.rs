@@ -174,8 +174,8 @@ fn flag_word(v: &Vitals) -> u64 {
 
 /// A number of 32 bits that is the same for all packets of a flow, and on every machine (FNV-1a).
 fn flow_number(key: &FlowKey) -> u64 {
-    let octets = key.words().into_iter().flat_map(u64::to_be_bytes);
-    octets.fold(0x811c_9dc5_u32, |hash, octet| (hash ^ u32::from(octet)).wrapping_mul(0x0100_0193)).into()
+    let bytes = key.words().into_iter().flat_map(u64::to_be_bytes);
+    bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)).into()
 }
 
 /// Makes lines of records.
@@ -267,8 +267,8 @@ impl Lines {
 
 impl Format for Lines {
     /// A flow that nothing announced has no line, rather than another's.
-    fn record(&mut self, ring: usize, octets: &[u8], out: &mut Vec<u8>) {
-        let Some((short, ends)) = octets.split_first_chunk::<LEN>() else { return };
+    fn record(&mut self, ring: usize, bytes: &[u8], out: &mut Vec<u8>) {
+        let Some((short, ends)) = bytes.split_first_chunk::<LEN>() else { return };
         let record = Record::get(short);
         if let Some(ends) = ends.first_chunk::<ENDS>() {
             self.learn(ring, record.flow, announced(ends));

@@ -58,7 +58,7 @@ impl Record {
         word(v.flight);
         word(self.hash);
         word(u32::from(v.snd_mss) << 16 | u32::from(v.reassembly));
-        word(u32::from_le_bytes([v.state as u8, v.features.octet(), v.scale.0, v.scale.1]));
+        word(u32::from_le_bytes([v.state as u8, v.features.byte(), v.scale.0, v.scale.1]));
         debug_assert_eq!(at, LEN);
     }
 
@@ -99,7 +99,7 @@ pub(super) fn announcing(record: &[u8], key: &FlowKey) -> [u8; LEN + ENDS] {
     let mut long = [0; LEN + ENDS];
     let (first, ends) = long.split_at_mut(LEN);
     first.copy_from_slice(record);
-    let (local, remote) = (key.local().addr.octets(), key.remote().addr.octets());
+    let (local, remote) = (key.local().addr.bytes(), key.remote().addr.bytes());
     ends[..16].copy_from_slice(&local);
     ends[16..32].copy_from_slice(&remote);
     ends[32..].copy_from_slice(&key.ports().to_le_bytes());
@@ -109,9 +109,9 @@ pub(super) fn announcing(record: &[u8], key: &FlowKey) -> [u8; LEN + ENDS] {
 /// The flow of which these are the ends.
 pub(super) fn announced(ends: &[u8; ENDS]) -> FlowKey {
     let addr = |nth: usize| {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&ends[16 * nth..16 * nth + 16]);
-        Addr::v6(octets)
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&ends[16 * nth..16 * nth + 16]);
+        Addr::v6(bytes)
     };
     let port = |nth: usize| u16::from_le_bytes([ends[nth], ends[nth + 1]]);
     FlowKey::new(Endpoint::new(addr(0), port(34)), Endpoint::new(addr(1), port(32)))
@@ -143,8 +143,8 @@ mod tests {
             let mut word = || rng.next_u64() as u32;
             let mut pair = || (word(), word());
             let (a, b, c, d, e) = (pair(), pair(), pair(), pair(), pair());
-            let mut octets = [0; 16];
-            rng.fill(&mut octets);
+            let mut bytes = [0; 16];
+            rng.fill(&mut bytes);
             let mut bit = || rng.below(2) == 1;
             let record = Record {
                 at: Instant::from_nanos(u64::from(a.0) << 20),
@@ -170,16 +170,16 @@ mod tests {
                 hash: !e.1,
             };
             let key = FlowKey::new(
-                Endpoint::new(Addr::v6(octets), a.0 as u16),
+                Endpoint::new(Addr::v6(bytes), a.0 as u16),
                 Endpoint::new(Addr::v4([1, 2, 3, nth as u8]), b.0 as u16),
             );
-            let mut octets = [0; LEN];
-            record.put(&mut octets);
-            assert_eq!(Record::get(&octets), record);
-            assert_eq!(heading(&octets), (record.flow, record.outbound));
-            let long = announcing(&octets, &key);
+            let mut bytes = [0; LEN];
+            record.put(&mut bytes);
+            assert_eq!(Record::get(&bytes), record);
+            assert_eq!(heading(&bytes), (record.flow, record.outbound));
+            let long = announcing(&bytes, &key);
             let (same, ends) = long.split_first_chunk::<LEN>().unwrap();
-            assert_eq!((*same, announced(ends.try_into().unwrap())), (octets, key));
+            assert_eq!((*same, announced(ends.try_into().unwrap())), (bytes, key));
         }
     }
 }

@@ -40,18 +40,18 @@ pub(super) fn key() -> FlowKey {
     FlowKey::new(Endpoint::new(local, 22), Endpoint::new(remote, 55_931))
 }
 
-fn octets(record: &Record) -> [u8; LEN] {
-    let mut octets = [0; LEN];
-    record.put(&mut octets);
-    octets
+fn bytes(record: &Record) -> [u8; LEN] {
+    let mut bytes = [0; LEN];
+    record.put(&mut bytes);
+    bytes
 }
 
 fn line(profile: Profile, record: &Record, key: &FlowKey) -> String {
     let mut out = Vec::new();
     let mut lines = Lines::new(profile, 1_000_000_000_000_000);
-    lines.record(0, &announcing(&octets(record), key), &mut out);
+    lines.record(0, &announcing(&bytes(record), key), &mut out);
     let announced = String::from_utf8(std::mem::take(&mut out)).unwrap();
-    lines.record(0, &octets(record), &mut out);
+    lines.record(0, &bytes(record), &mut out);
     assert_eq!(String::from_utf8(out).unwrap(), announced, "the same once it is known");
     announced
 }
@@ -60,12 +60,12 @@ fn line(profile: Profile, record: &Record, key: &FlowKey) -> String {
 #[test]
 fn unknown_flows_have_no_line() {
     let mut lines = Lines::new(Profile::Teacup, 0);
-    let mut said = |ring: usize, octets: &[u8]| {
+    let mut said = |ring: usize, bytes: &[u8]| {
         let mut out = Vec::new();
-        lines.record(ring, octets, &mut out);
+        lines.record(ring, bytes, &mut out);
         String::from_utf8(out).unwrap().split(',').nth(4).map(str::to_string)
     };
-    let numbered = |flow: u32| octets(&Record { flow, ..record() });
+    let numbered = |flow: u32| bytes(&Record { flow, ..record() });
     let (one, two) = (key(), key().reversed());
     assert_eq!(said(0, &numbered(3)), None);
     assert_eq!(said(1, &announcing(&numbered(3), &one)).as_deref(), Some("22"));
@@ -106,9 +106,9 @@ fn lines_of_every_profile() {
 fn has_shape(profile: Profile, line: &str) -> bool {
     let mut columns = line.trim_end_matches('\n').split(',');
     let mut next = |test: &dyn Fn(&str) -> bool| columns.next().is_some_and(test);
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let hash = |text: &str| {
-        let lower = |octet: u8| octet.is_ascii_digit() || (b'a'..=b'f').contains(&octet);
+        let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         text.strip_prefix("0x").is_some_and(|hex| hex.len() == 8 && hex.bytes().all(lower))
     };
     let date = |text: &str| {
@@ -135,15 +135,15 @@ fn has_shape(profile: Profile, line: &str) -> bool {
 
 #[test]
 fn every_line_has_its_shape() {
-    let mut octets = [0; 16];
-    (octets[0], octets[1], octets[15]) = (0x20, 1, 9);
+    let mut bytes = [0; 16];
+    (bytes[0], bytes[1], bytes[15]) = (0x20, 1, 9);
     for &profile in Profile::ALL {
         for state in STATES {
             let mut record = record();
             record.vitals.state = state;
             let of_v4 = line(profile, &record, &key());
             assert!(has_shape(profile, &of_v4), "{of_v4}");
-            let key = FlowKey::new(Endpoint::new(Addr::v6(octets), 1), Endpoint::new(Addr::v6(octets), 0));
+            let key = FlowKey::new(Endpoint::new(Addr::v6(bytes), 1), Endpoint::new(Addr::v6(bytes), 0));
             record.hash = u32::MAX;
             assert!(has_shape(profile, &line(profile, &record, &key)));
         }

@@ -233,7 +233,7 @@ func main() {
 		time.Sleep(time.Millisecond)
 	}
 	if load == "rest" {
-		fmt.Printf("{\"octets\":%.0f}\n", (resident()-before)/float64(2*count))
+		fmt.Printf("{\"bytes\":%.0f}\n", (resident()-before)/float64(2*count))
 		return
 	}
 	time.Sleep(time.Duration(seconds / 4 * 1e9))

@@ -13,7 +13,7 @@ pub(crate) struct Options {
     /// Packets that the link hands over a turn, at most.
     pub(crate) batch: usize,
     /// Segments that continue each other go through the stack as one.
-    pub(crate) trains: bool,
+    pub(crate) gro: bool,
     /// The link takes super-segments.
     pub(crate) offloads: bool,
     /// The cache is asked for what will be read soon.
@@ -25,17 +25,17 @@ pub(crate) struct Options {
 impl Options {
     fn parse(words: &[String]) -> Result<Options, String> {
         let mut options =
-            Options { batch: usize::MAX, trains: true, offloads: false, prefetch: true, archive: true };
+            Options { batch: usize::MAX, gro: true, offloads: false, prefetch: true, archive: true };
         for word in words {
             match word.split_once('=') {
                 Some(("batch", n)) => options.batch = n.parse().map_err(|_| format!("batch={n}?"))?,
-                Some(("trains", on)) => options.trains = on == "on",
+                Some(("gro", on)) => options.gro = on == "on",
                 Some(("offloads", on)) => options.offloads = on == "on",
                 Some(("prefetch", on)) => options.prefetch = on == "on",
                 Some(("archive", on)) => options.archive = on == "on",
                 _ => {
                     return Err(format!(
-                        "{word}? There are batch=N, and trains, offloads, prefetch, archive=on|off"
+                        "{word}? There are batch=N, and gro, offloads, prefetch, archive=on|off"
                     ));
                 }
             }
@@ -68,12 +68,12 @@ pub fn contest(words: &[String]) -> Result<Figures, String> {
         ("millstream", "keep") => Ok(rate(memory::measure(Load::Keep, n, 8, seconds, options.batch))),
         ("millstream", "some") => Ok(figure("per_s", memory::some(n, ACTIVE, seconds))),
         ("millstream", "again") => Ok(figure("per_s", again::rate(options.archive, n, seconds))),
-        ("millstream", "rest") => Ok(figure("octets", memory::rest(n)?)),
+        ("millstream", "rest") => Ok(figure("bytes", memory::rest(n)?)),
         ("millstream", "bulk") => Ok(figure("gbit", bulk::measure(n, seconds, options))),
         ("smoltcp", "short") => Ok(figure("per_s", smol::measure(Load::Short, n as usize, seconds))),
         ("smoltcp", "keep") => Ok(figure("per_s", smol::measure(Load::Keep, n as usize, seconds))),
         ("smoltcp", "bulk") => Ok(figure("gbit", smol::bulk::measure(seconds))),
-        ("smoltcp", "rest") => Ok(figure("octets", smol::octets_per_socket())),
+        ("smoltcp", "rest") => Ok(figure("bytes", smol::bytes_per_socket())),
         _ => Err(format!("{who} does not do {load}")),
     }
 }

@@ -37,7 +37,7 @@ pub(super) const FIGURES: [Figure; 16] = [
     less("p50_us", "median latency", "us"),
     less("p99_us", "99 % answered within", "us"),
     less("p999_us", "99.9 % answered within", "us"),
-    less("octets", "memory of an idle connection's end", "bytes"),
+    less("bytes", "memory of an idle connection's end", "bytes"),
     more("packets", "packets", "a transaction"),
     less("errors", "errors", "in all"),
     less(OTHERS, "cores busy with what is not measured", "cores"),

@@ -275,7 +275,7 @@ impl Field {
         let number = |key: &str| said[key].as_f64().unwrap_or(0.0);
         let (requests, seconds) = (number("requests"), number("seconds"));
         let bulk = matches!(load.mode, "put" | "get");
-        if (bulk && number("octets") == 0.0) || (!bulk && requests == 0.0) {
+        if (bulk && number("bytes") == 0.0) || (!bulk && requests == 0.0) {
             return Err(format!("nothing was answered, {} errors", number("errors")));
         }
         let (cpu, spin) = ((after.0 - before.0) as f64 / 1e3, spin as f64);
@@ -288,7 +288,7 @@ impl Field {
         put("errors", number("errors"));
         let others = (after.1 - before.1) as f64 - cpu - number("cpu_us");
         put(OTHERS, others.max(0.0) / 1e6 / seconds);
-        put("gbit", number("octets") * 8e-9 / seconds);
+        put("gbit", number("bytes") * 8e-9 / seconds);
         if !bulk {
             put("per_s", requests / seconds);
             put("cpu_us", cpu / requests);

@@ -373,7 +373,7 @@ pub const WORKLOADS: &[Workload] = &[
         place: Where::Memory,
         axis: "connections",
         points: &[at("10,000", 1e4), long("1,000,000", 1e6, 6.0)],
-        charts: &["octets"],
+        charts: &["bytes"],
         contenders: STACKS,
         measure: |ground, who, point, seconds| {
             bounded(who.name, point, &[("lwip", 1e4), ("gvisor", 1e4)])?;
@@ -407,7 +407,7 @@ pub const WORKLOADS: &[Workload] = &[
         },
     },
     Workload {
-        name: "idea-trains",
+        name: "idea-gro",
         title: "Segments received as one",
         about: "One bulk flow in segments of 1,448 bytes, which receive offload joins before the stack, or not.",
         group: Group::Ideas,
@@ -417,8 +417,8 @@ pub const WORKLOADS: &[Workload] = &[
         charts: &["gbit"],
         contenders: OURS,
         measure: |ground, who, point, seconds| {
-            let (seconds, trains) = (seconds.to_string(), format!("trains={}", point.label));
-            ground.in_memory_with(who, &["bulk", "1", &seconds, &trains])
+            let (seconds, gro) = (seconds.to_string(), format!("gro={}", point.label));
+            ground.in_memory_with(who, &["bulk", "1", &seconds, &gro])
         },
     },
     Workload {

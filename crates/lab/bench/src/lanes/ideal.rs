@@ -29,7 +29,7 @@ pub(super) struct Ideal {
     owed: Option<(Flags, Endpoint, Endpoint)>,
     next: Seq,
     segments: u64,
-    octets: u64,
+    bytes: u64,
     gaps: u64,
 }
 
@@ -37,13 +37,13 @@ impl Ideal {
     pub(super) fn new() -> Ideal {
         let caps = Caps::plain("ideal", MTU, Medium::Ip, [0; 6]);
         let pool = FramePool::new(FRAMES, SLOT).expect("memory for frames");
-        Ideal { caps, pool, owed: None, next: Seq::new(0), segments: 0, octets: 0, gaps: 0 }
+        Ideal { caps, pool, owed: None, next: Seq::new(0), segments: 0, bytes: 0, gaps: 0 }
     }
 
     /// The peer reads a packet: its headers, as every receiver must.
-    fn read(&mut self, octets: &[u8]) {
-        let Ok(packet) = parse_ip(octets, octets.len()) else { return self.gaps += 1 };
-        let Ok((from, to, segment)) = packet.tcp(octets) else { return self.gaps += 1 };
+    fn read(&mut self, bytes: &[u8]) {
+        let Ok(packet) = parse_ip(bytes, bytes.len()) else { return self.gaps += 1 };
+        let Ok((from, to, segment)) = packet.tcp(bytes) else { return self.gaps += 1 };
         let ends = (Endpoint::new(packet.dst, to), Endpoint::new(packet.src, from));
         if segment.flags.has(Flags::SYN) {
             self.next = segment.seq + 1;
@@ -57,7 +57,7 @@ impl Ideal {
         self.gaps += u64::from(segment.seq != self.next);
         self.next = segment.seq + len;
         self.segments += 1;
-        self.octets += u64::from(len);
+        self.bytes += u64::from(len);
         self.owed = Some((Flags::ACK, ends.0, ends.1));
     }
 
@@ -121,7 +121,7 @@ impl PacketIo for Ideal {
             } else {
                 self.next += (MTU - HEADERS) as u32;
                 self.segments += 1;
-                self.octets += (MTU - HEADERS) as u64;
+                self.bytes += (MTU - HEADERS) as u64;
             }
             self.pool.retire(frame);
         }
@@ -137,6 +137,6 @@ impl PacketIo for Ideal {
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {
-        vec![("segments", self.segments), ("octets", self.octets), ("gaps", self.gaps)]
+        vec![("segments", self.segments), ("bytes", self.bytes), ("gaps", self.gaps)]
     }
 }

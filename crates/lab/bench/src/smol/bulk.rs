@@ -27,9 +27,9 @@ pub(crate) fn measure(seconds: f64) -> f64 {
     let remote = (IpAddress::v4(10, 0, 0, 1), PORT);
     let socket = source.sockets.get_mut::<Socket<'_>>(from);
     socket.connect(source.iface.context(), remote, 1_024).expect("a fresh socket connects");
-    let (piece, mut scratch, mut octets) = (vec![0x5a; BUFFER], vec![0; BUFFER], 0u64);
+    let (piece, mut scratch, mut bytes) = (vec![0x5a; BUFFER], vec![0; BUFFER], 0u64);
     let begin = now();
-    let mut step = |octets: &mut u64| {
+    let mut step = |bytes: &mut u64| {
         let at = Instant::from_micros(begin.elapsed().as_micros() as i64);
         let socket = source.sockets.get_mut::<Socket<'_>>(from);
         while socket.can_send() && socket.send_slice(&piece).is_ok_and(|sent| sent > 0) {}
@@ -37,17 +37,17 @@ pub(crate) fn measure(seconds: f64) -> f64 {
         sink.poll(at);
         let socket = sink.sockets.get_mut::<Socket<'_>>(to);
         while socket.can_recv() {
-            *octets += socket.recv_slice(&mut scratch).expect("it said it could") as u64;
+            *bytes += socket.recv_slice(&mut scratch).expect("it said it could") as u64;
         }
         sink.poll(at);
     };
-    while begin.elapsed().as_secs_f64() < seconds / 4.0 || octets == 0 {
-        step(&mut octets);
+    while begin.elapsed().as_secs_f64() < seconds / 4.0 || bytes == 0 {
+        step(&mut bytes);
         assert!(begin.elapsed().as_secs_f64() < 30.0, "the flow stands still");
     }
-    let (first, start) = (octets, now());
+    let (first, start) = (bytes, now());
     while start.elapsed().as_secs_f64() < seconds {
-        (0..ROUNDS).for_each(|_| step(&mut octets));
+        (0..ROUNDS).for_each(|_| step(&mut bytes));
     }
-    (octets - first) as f64 * 8e-9 / start.elapsed().as_secs_f64()
+    (bytes - first) as f64 * 8e-9 / start.elapsed().as_secs_f64()
 }

@@ -8,7 +8,7 @@ use super::ours::{error_text, names, told_read};
 use super::trace::{Moment, Seen, Trace};
 use base::{Addr, Duration, Endpoint, Instant};
 use drill::run::errno_name;
-use drill::run::peer::{Peer, octet};
+use drill::run::peer::{Peer, byte};
 use pio::{PacketIo, RxBatch, Tap, TapConfig, TxBatch, TxMeta, TxPacket};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
@@ -314,7 +314,7 @@ impl Bench {
             Action::Send(packet, echo) => {
                 let packet = echoed(packet, *echo, &run.peer);
                 match run.peer.build(&packet) {
-                    Ok(octets) => send(&mut self.tap, &mut self.sending, self.kernel_mac, &octets),
+                    Ok(bytes) => send(&mut self.tap, &mut self.sending, self.kernel_mac, &bytes),
                     Err(why) => run.trace.wrong.push(why),
                 }
             }
@@ -336,13 +336,13 @@ impl Bench {
             let late = now.since(before).saturating_sub(NAP);
             for packet in self.received.drain(..) {
                 let data = packet.frame.data();
-                let octets = data.get(ETHERNET..).unwrap_or_default().to_vec();
+                let bytes = data.get(ETHERNET..).unwrap_or_default().to_vec();
                 let is_v4 = data.get(12..14) == Some(&[8, 0]);
                 self.tap.retire(packet.frame);
-                let Some(&[a, b, c, d]) = octets.get(16..20).filter(|_| is_v4) else { continue };
+                let Some(&[a, b, c, d]) = bytes.get(16..20).filter(|_| is_v4) else { continue };
                 let Some(run) = self.runs.get_mut(&Addr::v4([a, b, c, d])) else { continue };
                 run.trace.late = run.trace.late.max(late);
-                match run.peer.read(octets) {
+                match run.peer.read(bytes) {
                     Ok(None) => {}
                     Ok(Some(packet)) => {
                         let at = now.since(run.stepped);
@@ -358,15 +358,15 @@ impl Bench {
 }
 
 /// Sends an IP packet to the kernel.
-fn send(tap: &mut Tap, batch: &mut TxBatch, mac: [u8; 6], octets: &[u8]) {
+fn send(tap: &mut Tap, batch: &mut TxBatch, mac: [u8; 6], bytes: &[u8]) {
     let Some(mut frame) = tap.take() else { return };
     let start = frame.headroom();
-    frame.set_range(start, ETHERNET + octets.len());
+    frame.set_range(start, ETHERNET + bytes.len());
     let data = frame.data_mut();
     data[..6].copy_from_slice(&mac);
     data[6..12].copy_from_slice(&GATEWAY_MAC);
     data[12..14].copy_from_slice(&[8, 0]);
-    data[ETHERNET..].copy_from_slice(octets);
+    data[ETHERNET..].copy_from_slice(bytes);
     batch.push_back(TxPacket { frame, meta: TxMeta::default() });
     // What is not sent shows as a difference.
     drop(tap.tx(batch));
@@ -410,7 +410,7 @@ fn states() -> HashMap<Addr, Vec<u8>> {
     states
 }
 
-fn octets_of(addr: Addr) -> Option<[u8; 4]> {
+fn bytes_of(addr: Addr) -> Option<[u8; 4]> {
     match std::net::IpAddr::from(addr) {
         std::net::IpAddr::V4(addr) => Some(addr.octets()),
         std::net::IpAddr::V6(_) => None,
@@ -434,7 +434,7 @@ impl Run {
                 if self.stream.is_none() {
                     self.stream = Some(socket()?);
                 }
-                let remote = octets_of(self.remote.addr).ok_or(Errno::INVAL)?;
+                let remote = bytes_of(self.remote.addr).ok_or(Errno::INVAL)?;
                 let remote = SocketAddrV4::new(remote.into(), self.remote.port);
                 net::connect(self.stream.as_ref().ok_or(Errno::BADF)?, &remote).map(done)
             }
@@ -453,7 +453,7 @@ impl Run {
                 Ok(text)
             }
             Call::Write(len) => {
-                let data: Vec<u8> = (1..=len).map(|i| octet(self.written.wrapping_add(i))).collect();
+                let data: Vec<u8> = (1..=len).map(|i| byte(self.written.wrapping_add(i))).collect();
                 let sent = net::send(self.stream()?, &data, net::SendFlags::NOSIGNAL)?;
                 self.written = self.written.wrapping_add(sent as u32);
                 Ok(sent.to_string())

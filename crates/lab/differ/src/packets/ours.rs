@@ -3,7 +3,7 @@
 use super::input::{AFTERMATH, Action, Call, Half, Input, Step, Switch, echoed};
 use super::trace::{Moment, Seen, Trace};
 use base::{Addr, Duration, Endpoint};
-use drill::run::peer::{Peer, octet};
+use drill::run::peer::{Peer, byte};
 use drill::run::{Profile, World, core_config, errno_name};
 use sock::{Errno, Family, Fd, PollFd, Ready, RecvFlags, SendFlags, Sockets};
 use stack::{OwnAddr, Row};
@@ -102,7 +102,7 @@ impl Ours {
             Action::Send(packet, echo) => {
                 let packet = echoed(packet, *echo, &self.peer);
                 match self.peer.build(&packet) {
-                    Ok(octets) => self.world.inject(octets, 0),
+                    Ok(bytes) => self.world.inject(bytes, 0),
                     Err(why) => self.trace.wrong.push(why),
                 }
             }
@@ -151,8 +151,8 @@ impl Ours {
     }
 
     fn collect(&mut self) {
-        for (at, octets) in self.world.take_sent() {
-            match self.peer.read(octets) {
+        for (at, bytes) in self.world.take_sent() {
+            match self.peer.read(bytes) {
                 Ok(None) => {}
                 Ok(Some(packet)) => {
                     let at = at.saturating_sub(self.stepped);
@@ -201,7 +201,7 @@ impl Ours {
                 Ok(self.told_read(&into[..got]))
             }
             Call::Write(len) => {
-                let data: Vec<u8> = (1..=len).map(|i| octet(self.written.wrapping_add(i))).collect();
+                let data: Vec<u8> = (1..=len).map(|i| byte(self.written.wrapping_add(i))).collect();
                 let sent = sockets.send(stream?, &data, SendFlags::default())?;
                 self.written = self.written.wrapping_add(sent as u32);
                 Ok(sent.to_string())
@@ -249,7 +249,7 @@ impl Ours {
 
 /// Returns the answer of a read after `before` bytes, and says if these are not the peer's.
 pub fn told_read(before: u32, got: &[u8]) -> String {
-    let right = (before.wrapping_add(1)..).zip(got).all(|(at, byte)| octet(at) == *byte);
+    let right = (before.wrapping_add(1)..).zip(got).all(|(at, value)| byte(at) == *value);
     format!("{}{}", got.len(), if right { "" } else { ", not the peer's bytes" })
 }
 

@@ -278,7 +278,7 @@ pub enum Digest {
     /// The right one for the script's keys.
     Valid,
     /// These bytes.
-    Octets(Vec<u8>),
+    Bytes(Vec<u8>),
 }
 
 /// A message of ICMP or ICMPv6.

@@ -1,6 +1,6 @@
 //! A packet of the script to bytes on the wire.
 
-use super::flow::{Flow, octet};
+use super::flow::{Flow, byte};
 use super::sign::PeerKeys;
 use crate::lang::{Digest, Ecn, Flags, IpInfo, Segment, TcpOption};
 use base::{Addr, Endpoint};
@@ -78,7 +78,7 @@ pub(super) fn segment(
     out.extend(segment.urgent.unwrap_or(0).to_be_bytes());
     out.extend(&options);
     let first = seq.wrapping_sub(flow.remote_isn).wrapping_add(u32::from(syn));
-    out.extend((0..segment.len).map(|i| octet(first.wrapping_add(i))));
+    out.extend((0..segment.len).map(|i| byte(first.wrapping_add(i))));
     keys.sign(segment.options.as_deref().unwrap_or_default(), flow, ends, &mut out)?;
     let sum = pseudo(ends.source.addr, ends.destination.addr, protocol::TCP, out.len() as u32);
     let checksum = sum.plus(Sum::of(&out)).checksum();
@@ -122,12 +122,12 @@ fn emit_option(option: &TcpOption, segment: &Segment, flow: &Flow, out: &mut Vec
         }
         TcpOption::FastOpen(cookie) => put(34, cookie),
         TcpOption::FastOpenExp(cookie) => put(254, &[&[0xf9, 0x89], &cookie[..]].concat()),
-        TcpOption::Md5(Digest::Octets(octets)) => put(19, octets),
+        TcpOption::Md5(Digest::Bytes(bytes)) => put(19, bytes),
         TcpOption::Md5(Digest::Valid) => put(19, &[0; 16]),
         TcpOption::Ao { key_id, next, mac } => {
             let mac = match mac {
                 Digest::Valid => &[0; 12],
-                Digest::Octets(octets) => &octets[..],
+                Digest::Bytes(bytes) => &bytes[..],
             };
             put(29, &[&[*key_id, *next], mac].concat());
         }

@@ -2,7 +2,7 @@
 //! is made apply when it is made; later ones apply at once.
 
 use super::profile::set_sysctl;
-use super::shell::{Wish, read};
+use super::shell::{Grant, read};
 use super::world::World;
 use base::Addr;
 use pio::{NetEvent, Route};
@@ -55,54 +55,54 @@ impl Environment {
     /// # Errors
     /// The first command that cannot be run here, or that checks something which is not so; those before it are done.
     pub fn run(&mut self, line: &str, folder: &Path, world: Option<&World>) -> Result<(), Refusal> {
-        for wish in read(line, folder) {
-            self.grant(wish, world)?;
+        for grant in read(line, folder) {
+            self.grant(grant, world)?;
         }
         Ok(())
     }
 
     /// Returns the first command of `line` that cannot be run here, if any.
     pub fn unsupported(line: &str, folder: &Path) -> Option<String> {
-        read(line, folder).into_iter().find_map(|wish| match wish {
-            Wish::Unsupported(what) => Some(what),
+        read(line, folder).into_iter().find_map(|grant| match grant {
+            Grant::Unsupported(what) => Some(what),
             _ => None,
         })
     }
 
-    fn grant(&mut self, wish: Wish, world: Option<&World>) -> Result<(), Refusal> {
-        match wish {
-            Wish::Sysctl(name, value) => {
+    fn grant(&mut self, grant: Grant, world: Option<&World>) -> Result<(), Refusal> {
+        match grant {
+            Grant::Sysctl(name, value) => {
                 set_sysctl(&mut self.config, &name, &value).map_err(Refusal::Unsupported)?;
                 self.share_settings(world)?;
             }
-            Wish::Route(row, value) => {
+            Grant::Route(row, value) => {
                 let refused = |_| Refusal::Unsupported(format!("a route with {row}={value}"));
                 self.config.tcp.set(row, &value).map_err(refused)?;
                 self.share_settings(world)?;
             }
-            Wish::Mtu(mtu) => {
+            Grant::Mtu(mtu) => {
                 self.route_mtu = Some(mtu);
                 if let Some(world) = world {
                     self.share_route(world);
                 }
             }
-            Wish::Offload(on) => {
+            Grant::Offload(on) => {
                 self.offload = on;
                 if let Some(world) = world {
                     world.wire.lock().whole = self.strict_segments && on;
                 }
             }
-            Wish::Pacing(on) => {
+            Grant::Pacing(on) => {
                 self.config.tcp.pacing = on;
                 self.share_settings(world)?;
             }
-            Wish::Forget => {
+            Grant::Forget => {
                 if let Some(world) = world {
                     world.engine().core().forget_fast_open();
                 }
             }
-            Wish::Listed(state, port) => must_list(world, state, port)?,
-            Wish::Unsupported(what) => return Err(Refusal::Unsupported(what)),
+            Grant::Listed(state, port) => must_list(world, state, port)?,
+            Grant::Unsupported(what) => return Err(Refusal::Unsupported(what)),
         }
         Ok(())
     }

@@ -44,7 +44,7 @@ impl Runner {
         let index = self.flow_for_inbound(packet);
         let (local, remote) = self.ends(index);
         let flow = &mut self.flows[index];
-        let octets = match &packet.body {
+        let bytes = match &packet.body {
             Body::Tcp(tcp) => {
                 learn_from_peer(flow, tcp);
                 self.echo_scaled(index, tcp);
@@ -67,7 +67,7 @@ impl Runner {
             Body::Tcp(tcp) => tcp.len,
             _ => 0,
         };
-        self.inject(octets, payload)
+        self.inject(bytes, payload)
     }
 
     /// The connection that a segment of the peer belongs to; one that comes to a listener, or to none, begins one.
@@ -160,7 +160,7 @@ impl Runner {
         if let Some(why) = difference(packet, &seen, stamps) {
             return Err(sides(&why));
         }
-        if let Some(seq) = sent.wrong_octet(&self.flows[index]) {
+        if let Some(seq) = sent.wrong_byte(&self.flows[index]) {
             return Err(sides(&format!("the byte at {seq} is not what the application wrote there")));
         }
         match self.in_time(window, sent.at, "the packet") {
@@ -207,7 +207,7 @@ impl Runner {
             });
             if !follows {
                 // What does not follow is looked at by the next event.
-                self.world()?.wire.lock().outbound.push_front((next.left, next.octets));
+                self.world()?.wire.lock().outbound.push_front((next.left, next.bytes));
                 return Ok(());
             }
             let Some(tail) = next.tcp() else { return Ok(()) };

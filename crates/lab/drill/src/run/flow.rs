@@ -91,6 +91,6 @@ impl Flow {
 
 /// The byte that stands at relative sequence number `seq` (the first after SYN is 1) in either direction: data that
 /// arrives in the wrong place is seen.
-pub(super) fn octet(seq: u32) -> u8 {
+pub(super) fn byte(seq: u32) -> u8 {
     (seq.wrapping_mul(0x9e37_79b1) >> 24) as u8
 }

@@ -1,6 +1,6 @@
 //! Bytes of the stack to a packet in the script's words.
 
-use super::flow::{Flow, octet};
+use super::flow::{Flow, byte};
 use super::world::World;
 use crate::lang::{
     Body, Digest, Direction, Ecn, Flags, Icmp, IpInfo, Packet, Ports, Range, Segment, Span, TcpOption,
@@ -22,7 +22,7 @@ pub(super) struct Sent {
     pub(super) payload: Vec<u8>,
     /// As it left the port.
     pub(super) left: Instant,
-    pub(super) octets: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Sent {
@@ -67,26 +67,25 @@ impl Sent {
     }
 
     /// Where the first byte of the payload is not what the application wrote there.
-    pub(super) fn wrong_octet(&self, flow: &Flow) -> Option<u32> {
+    pub(super) fn wrong_byte(&self, flow: &Flow) -> Option<u32> {
         let segment = self.tcp()?;
         let syn = u32::from(segment.flags.has(Flags::SYN));
         let first = segment.seq?.start.wrapping_sub(flow.local_isn.0).wrapping_add(syn);
-        let wrong =
-            self.payload.iter().enumerate().find(|(i, o)| octet(first.wrapping_add(*i as u32)) != **o);
+        let wrong = self.payload.iter().enumerate().find(|(i, o)| byte(first.wrapping_add(*i as u32)) != **o);
         wrong.map(|(i, _)| first.wrapping_add(i as u32))
     }
 }
 
 /// Reads a packet of the stack; the error says what is wrong with it.
-pub(super) fn read(left: Instant, octets: Vec<u8>) -> Result<Sent, String> {
+pub(super) fn read(left: Instant, bytes: Vec<u8>) -> Result<Sent, String> {
     let at = World::since_start(left);
     let packet =
-        parse_ip(&octets, octets.len()).map_err(|why| format!("the stack sent a bad packet: {why}"))?;
-    let upper = packet.upper(&octets);
+        parse_ip(&bytes, bytes.len()).map_err(|why| format!("the stack sent a bad packet: {why}"))?;
+    let upper = packet.upper(&bytes);
     let ip = IpInfo {
         ecn: Some(Ecn::Bits(packet.tos & 3)),
         dscp: Some(packet.tos & !3),
-        label: (!packet.src.is_v4()).then(|| label(&octets)),
+        label: (!packet.src.is_v4()).then(|| label(&bytes)),
         ttl: Some(packet.ttl),
     };
     let mut sent = Sent {
@@ -96,11 +95,11 @@ pub(super) fn read(left: Instant, octets: Vec<u8>) -> Result<Sent, String> {
         packet: Packet { direction: Direction::Out, outer: Vec::new(), ip, body: Body::Udp(None, 0) },
         payload: Vec::new(),
         left,
-        octets: Vec::new(),
+        bytes: Vec::new(),
     };
     match packet.protocol {
         protocol::TCP => {
-            if packet.checksum(&octets) != Checked::Good {
+            if packet.checksum(&bytes) != Checked::Good {
                 return Err("the stack sent a segment with a wrong checksum".into());
             }
             let (segment, header) = tcp(upper).ok_or("the stack sent a bad TCP header")?;
@@ -118,12 +117,12 @@ pub(super) fn read(left: Instant, octets: Vec<u8>) -> Result<Sent, String> {
         }
         other => return Err(format!("the stack sent a packet of protocol {other}")),
     }
-    sent.octets = octets;
+    sent.bytes = bytes;
     Ok(sent)
 }
 
-fn label(octets: &[u8]) -> u32 {
-    octets.first_chunk::<4>().map_or(0, |word| u32::from_be_bytes(*word) & 0xf_ffff)
+fn label(bytes: &[u8]) -> u32 {
+    bytes.first_chunk::<4>().map_or(0, |word| u32::from_be_bytes(*word) & 0xf_ffff)
 }
 
 /// The header as it is, and its length.
@@ -151,18 +150,18 @@ fn tcp(upper: &[u8]) -> Option<(Segment, usize)> {
     Some((segment, header))
 }
 
-fn options(mut octets: &[u8]) -> Option<Vec<TcpOption>> {
+fn options(mut bytes: &[u8]) -> Option<Vec<TcpOption>> {
     let mut all = Vec::new();
-    while let [kind, rest @ ..] = octets {
+    while let [kind, rest @ ..] = bytes {
         if *kind < 2 {
             all.push(if *kind == 0 { TcpOption::Eol } else { TcpOption::Nop });
-            octets = rest;
+            bytes = rest;
             continue;
         }
         let len = usize::from(*rest.first()?);
-        let (option, after) = octets.split_at_checked(len)?;
+        let (option, after) = bytes.split_at_checked(len)?;
         all.push(one(*kind, option.get(2..)?));
-        octets = after;
+        bytes = after;
     }
     Some(all)
 }
@@ -179,9 +178,9 @@ fn one(kind: u8, data: &[u8]) -> TcpOption {
         (8, _) if data.len() == 8 => {
             TcpOption::Timestamps { val: Some(words[0]), ecr: words[1], absolute: false }
         }
-        (19, _) => TcpOption::Md5(Digest::Octets(data.to_vec())),
+        (19, _) => TcpOption::Md5(Digest::Bytes(data.to_vec())),
         (29, [key_id, next, mac @ ..]) => {
-            TcpOption::Ao { key_id: *key_id, next: *next, mac: Digest::Octets(mac.to_vec()) }
+            TcpOption::Ao { key_id: *key_id, next: *next, mac: Digest::Bytes(mac.to_vec()) }
         }
         (34, cookie) => TcpOption::FastOpen(cookie.to_vec()),
         (254, [0xf9, 0x89, cookie @ ..]) => TcpOption::FastOpenExp(cookie.to_vec()),

@@ -61,8 +61,8 @@ impl Peer {
     ///
     /// # Errors
     /// Says what is wrong with the packet: a bad header, a wrong checksum, a byte that the application did not write.
-    pub fn read(&mut self, octets: Vec<u8>) -> Result<Option<Packet>, String> {
-        let sent = read(Instant::ZERO, octets)?;
+    pub fn read(&mut self, bytes: Vec<u8>) -> Result<Option<Packet>, String> {
+        let sent = read(Instant::ZERO, bytes)?;
         let Some(tcp) = sent.tcp().filter(|_| sent.destination == self.remote) else { return Ok(None) };
         let known = self.local.port == 0 || self.local.port == sent.source.port;
         if !known {
@@ -81,7 +81,7 @@ impl Peer {
             self.flow.show_stamp(script, live);
             self.latest = script;
         }
-        if let Some(seq) = sent.wrong_octet(&self.flow).filter(|_| !sent.payload.is_empty()) {
+        if let Some(seq) = sent.wrong_byte(&self.flow).filter(|_| !sent.payload.is_empty()) {
             return Err(format!("byte {seq} is not what the application wrote there"));
         }
         let mut packet = sent.in_script(&self.flow);
@@ -98,8 +98,8 @@ impl Peer {
 }
 
 /// Returns the byte that stands at this place of either stream; the first is at 1.
-pub fn octet(seq: u32) -> u8 {
-    super::flow::octet(seq)
+pub fn byte(seq: u32) -> u8 {
+    super::flow::byte(seq)
 }
 
 #[cfg(test)]

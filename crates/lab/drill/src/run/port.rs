@@ -122,7 +122,7 @@ impl PacketIo for ScriptPort {
         while let Some(mut packet) = batch.pop_front() {
             let cut = packet.meta.segmentation.filter(|_| !wire.whole);
             let meta = TxMeta { segmentation: cut, ..packet.meta };
-            let emit = |octets: &[u8]| wire.outbound.push_back((now, octets.to_vec()));
+            let emit = |bytes: &[u8]| wire.outbound.push_back((now, bytes.to_vec()));
             emu::transmit(Medium::Ip, packet.frame.data_mut(), &meta, emit);
             self.pool.retire(packet.frame);
             sent += 1;

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// A packet that is late by more than this is not waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a packet that may come at any time is waited for.
 const FOR_EVER: Duration = Duration::from_secs(100_000);
 
@@ -110,10 +110,10 @@ impl Runner {
         let (Some(at), Some(world)) = (known, &self.world) else { return Ok(()) };
         let rest = std::mem::take(&mut world.wire.lock().outbound);
         let flow = &self.flows[at];
-        for (left, octets) in rest {
-            let sent = read(left, octets).map_err(Stop::Fail)?;
+        for (left, bytes) in rest {
+            let sent = read(left, bytes).map_err(Stop::Fail)?;
             let ours = flow.local == Some(sent.source) && flow.remote == Some(sent.destination);
-            if let Some(seq) = sent.wrong_octet(flow).filter(|_| ours) {
+            if let Some(seq) = sent.wrong_byte(flow).filter(|_| ours) {
                 return Stop::fail(format!(
                     "byte {seq} is not what the application wrote there\n    seen: {}",
                     sent.packet
@@ -233,18 +233,18 @@ impl Runner {
     ) -> Result<Option<Sent>> {
         let limit = match window.any {
             true => self.now() + FOR_EVER,
-            false => window.to.max(self.now()) + self.tolerance(window) + PATIENCE,
+            false => window.to.max(self.now()) + self.tolerance(window) + TIMEOUT,
         };
         loop {
             let world = self.world()?;
             let next = world.wire.lock().outbound.pop_front();
-            let Some((at, octets)) = next else {
+            let Some((at, bytes)) = next else {
                 if !world.advance_to_packet(limit) {
                     return Ok(None);
                 }
                 continue;
             };
-            let sent = read(at, octets).map_err(Stop::Fail)?;
+            let sent = read(at, bytes).map_err(Stop::Fail)?;
             if wanted(self, &sent) {
                 return Ok(Some(sent));
             }
@@ -280,7 +280,7 @@ impl Runner {
                 _ => until,
             };
             let asked = request.clone();
-            let pending = self.world()?.start(move |door| perform(asked, door));
+            let pending = self.world()?.start(move |sockets| perform(asked, sockets));
             let pending =
                 pending.map_err(|e| Stop::Unsupported(format!("a thread for a blocking call: {e}")))?;
             self.note(begun, format!("{}() ...", call.name));

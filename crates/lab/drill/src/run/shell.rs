@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Request of a shell line.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Wish {
+pub(super) enum Grant {
     /// A sysctl, its name with points, and its value.
     Sysctl(String, String),
     /// A setting of [`tcp::Config`], its name and its value: what a route says of the connections that take it.
@@ -31,58 +31,58 @@ const IDLE: &[&str] =
     &["true", ":", "nstat", "sleep", "echo", "modprobe", "set", "cat", "sockstat", "grep", "rm", "dd"];
 
 /// Reads the commands of a line. Files are looked for in `folder`.
-pub(super) fn read(text: &str, folder: &Path) -> Vec<Wish> {
+pub(super) fn read(text: &str, folder: &Path) -> Vec<Grant> {
     read_within(text, folder, 0)
 }
 
-fn read_within(text: &str, folder: &Path, depth: u32) -> Vec<Wish> {
+fn read_within(text: &str, folder: &Path, depth: u32) -> Vec<Grant> {
     let joined = text.replace("\\\n", " ");
-    let mut wishes = Vec::new();
+    let mut grants = Vec::new();
     let commands =
         joined.lines().flat_map(|line| without_comment(line).split(';')).flat_map(|c| c.split("&&"));
     for line in commands {
         let words: Vec<String> = split(line);
         if let Some((command, arguments)) = words.split_first() {
-            command_wishes(command, arguments, folder, depth, &mut wishes);
+            command_grants(command, arguments, folder, depth, &mut grants);
         }
     }
-    wishes
+    grants
 }
 
-fn command_wishes(command: &str, arguments: &[String], folder: &Path, depth: u32, wishes: &mut Vec<Wish>) {
+fn command_grants(command: &str, arguments: &[String], folder: &Path, depth: u32, grants: &mut Vec<Grant>) {
     let name = command.rsplit('/').next().unwrap_or(command);
     match name {
         "sudo" | "exec" => {
             if let Some((command, arguments)) = arguments.split_first() {
-                command_wishes(command, arguments, folder, depth, wishes);
+                command_grants(command, arguments, folder, depth, grants);
             }
         }
         // How many cookies are kept, where kernels have it: scripts set it to none to forget them.
         "sysctl" if arguments.iter().any(|word| word == "net.ipv4.tcp_fastopen_cookies=0") => {
-            wishes.push(Wish::Forget);
+            grants.push(Grant::Forget);
         }
-        "sysctl" => wishes.extend(arguments.iter().filter_map(|argument| assignment(argument))),
-        "set_sysctls.py" => wishes.extend(arguments.iter().filter_map(|argument| assignment(argument))),
-        "ip" if arguments.iter().any(|word| word == "tcp_metrics") => wishes.push(Wish::Forget),
-        "ip" if arguments.iter().any(|word| word == "route") => wishes.extend(route(arguments)),
-        "ethtool" => wishes.extend(offload(arguments)),
-        "tc" => wishes.extend(root_queue(arguments)),
-        "grep" => wishes.push(match listed(arguments) {
-            Some((state, port)) => Wish::Listed(state, port),
-            None => Wish::Unsupported("the command grep".into()),
+        "sysctl" => grants.extend(arguments.iter().filter_map(|argument| assignment(argument))),
+        "set_sysctls.py" => grants.extend(arguments.iter().filter_map(|argument| assignment(argument))),
+        "ip" if arguments.iter().any(|word| word == "tcp_metrics") => grants.push(Grant::Forget),
+        "ip" if arguments.iter().any(|word| word == "route") => grants.extend(route(arguments)),
+        "ethtool" => grants.extend(offload(arguments)),
+        "tc" => grants.extend(root_queue(arguments)),
+        "grep" => grants.push(match listed(arguments) {
+            Some((state, port)) => Grant::Listed(state, port),
+            None => Grant::Unsupported("the command grep".into()),
         }),
         _ if IDLE.contains(&name) || name.starts_with("sysctl_restore") => {}
         _ if name.ends_with(".sh") && depth < 4 => match std::fs::read_to_string(folder.join(command)) {
-            Ok(text) => wishes.extend(read_within(&text, folder, depth + 1)),
-            Err(_) => wishes.push(Wish::Unsupported(format!("the script {name}, which cannot be read"))),
+            Ok(text) => grants.extend(read_within(&text, folder, depth + 1)),
+            Err(_) => grants.push(Grant::Unsupported(format!("the script {name}, which cannot be read"))),
         },
-        _ => wishes.push(Wish::Unsupported(format!("the command {name}"))),
+        _ => grants.push(Grant::Unsupported(format!("the command {name}"))),
     }
 }
 
 /// `ip route change ... rto_min 40ms initcwnd 20`: settings. Where the route leads does not matter to a stack with one
 /// link.
-fn route(arguments: &[String]) -> Vec<Wish> {
+fn route(arguments: &[String]) -> Vec<Grant> {
     let words = arguments.iter().skip_while(|word| *word != "route").skip(1);
     let mut words = words.map(String::as_str).filter(|word| *word != "lock");
     if !words.next().is_some_and(|verb| ["change", "replace", "add", "append"].contains(&verb)) {
@@ -90,13 +90,13 @@ fn route(arguments: &[String]) -> Vec<Wish> {
     }
     // The destination.
     let _ = words.next();
-    let mut wishes = Vec::new();
+    let mut grants = Vec::new();
     let (mut mtu, mut advmss) = (None, None);
     while let Some(word) = words.next() {
         let value = words.next().unwrap_or("");
-        wishes.push(match word {
+        grants.push(match word {
             "via" | "dev" | "src" | "proto" | "scope" | "metric" | "table" | "onlink" | "pref" => continue,
-            "initcwnd" => Wish::Route("initial_window", value.into()),
+            "initcwnd" => Grant::Route("initial_window", value.into()),
             "mtu" if mtu.is_none() && value.parse::<u16>().is_ok() => {
                 mtu = value.parse().ok();
                 continue;
@@ -105,23 +105,23 @@ fn route(arguments: &[String]) -> Vec<Wish> {
                 advmss = value.parse().ok();
                 continue;
             }
-            "rto_min" => Wish::Route("rto_min", with_unit(value)),
+            "rto_min" => Grant::Route("rto_min", with_unit(value)),
             // Without end, as far as a script is concerned.
-            "quickack" => Wish::Route("quick_acks", if value == "1" { "255" } else { "0" }.into()),
-            "features" if value == "tcp_usec_ts" => Wish::Route("usec_timestamps", "on".into()),
-            "congctl" => Wish::Sysctl("net.ipv4.tcp_congestion_control".into(), value.into()),
-            _ => Wish::Unsupported(format!("the route's {word}")),
+            "quickack" => Grant::Route("quick_acks", if value == "1" { "255" } else { "0" }.into()),
+            "features" if value == "tcp_usec_ts" => Grant::Route("usec_timestamps", "on".into()),
+            "congctl" => Grant::Sysctl("net.ipv4.tcp_congestion_control".into(), value.into()),
+            _ => Grant::Unsupported(format!("the route's {word}")),
         });
     }
-    wishes.extend(mtu.map(Wish::Mtu));
+    grants.extend(mtu.map(Grant::Mtu));
     // The MSS that this stack announces is what the MTU has room for.
     let fits = |mss: u32| [40, 60].iter().any(|headers| mtu == Some(mss + headers));
-    wishes.extend(advmss.filter(|&mss| !fits(mss)).map(|_| Wish::Unsupported("the route's advmss".into())));
-    wishes
+    grants.extend(advmss.filter(|&mss| !fits(mss)).map(|_| Grant::Unsupported("the route's advmss".into())));
+    grants
 }
 
 /// `ethtool -K tun0 gso off tso off`: without both, segments reach the interface cut.
-fn offload(words: &[String]) -> Option<Wish> {
+fn offload(words: &[String]) -> Option<Grant> {
     let ["-K" | "--offload" | "--features", _, features @ ..] =
         &words.iter().map(String::as_str).collect::<Vec<_>>()[..]
     else {
@@ -130,7 +130,7 @@ fn offload(words: &[String]) -> Option<Wish> {
     let names = ["tso", "gso", "tcp-segmentation-offload", "generic-segmentation-offload"];
     let mut states = features.chunks(2).filter(|pair| names.contains(&pair[0])).peekable();
     states.peek()?;
-    Some(Wish::Offload(states.all(|pair| pair.get(1) == Some(&"on"))))
+    Some(Grant::Offload(states.all(|pair| pair.get(1) == Some(&"on"))))
 }
 
 /// A time without a unit counts milliseconds here.
@@ -155,21 +155,21 @@ fn without_comment(line: &str) -> &str {
 }
 
 /// `tc qdisc replace dev tun0 root fq`: what paces on Linux is the queue.
-fn root_queue(words: &[String]) -> Option<Wish> {
+fn root_queue(words: &[String]) -> Option<Grant> {
     let root = words.iter().position(|word| word == "root")?;
     let added = words.iter().any(|word| ["add", "change", "replace"].contains(&word.as_str()));
     let kind = words.get(root + 1).filter(|_| added)?;
-    Some(Wish::Pacing(kind == "fq"))
+    Some(Grant::Pacing(kind == "fq"))
 }
 
 /// `net.ipv4.tcp_sack=1` or `/proc/sys/net/ipv4/tcp_sack=1`.
-fn assignment(word: &str) -> Option<Wish> {
+fn assignment(word: &str) -> Option<Grant> {
     let (name, value) = word.split_once('=')?;
     let name = name.trim_start_matches("/proc/sys/").replace('/', ".");
     if name.ends_with("hostcache.purgenow") {
-        return Some(Wish::Forget);
+        return Some(Grant::Forget);
     }
-    Some(Wish::Sysctl(name, value.trim().to_string()))
+    Some(Grant::Sysctl(name, value.trim().to_string()))
 }
 
 /// Words as a shell splits them: quotes hold together, `$((...))` is computed, a redirection ends the command.
@@ -233,25 +233,25 @@ mod tests {
                     tc qdisc replace dev tun0 root fq\ntc qdisc add dev tun0 root pfifo\ntc qdisc show\n\
                     grep \" 0A \" /proc/net/tcp | grep \":1F90\"\n\
                     grep x y\n./no-such.sh\n/tmp/sysctl_restore_${PPID}.sh";
-        let sysctl = |name: &str, value: &str| Wish::Sysctl(name.into(), value.into());
+        let sysctl = |name: &str, value: &str| Grant::Sysctl(name.into(), value.into());
         let expected = [
             sysctl("net.ipv4.tcp_rmem", "4096 540000 15728640"),
             sysctl("net.ipv4.tcp_timestamps", "0"),
             sysctl("net.ipv4.tcp_sack", "1"),
             sysctl("net.inet.tcp.sack.enable", "1"),
-            Wish::Forget,
-            Wish::Forget,
-            Wish::Route("rto_min", "40ms".into()),
-            Wish::Route("initial_window", "20".into()),
-            Wish::Mtu(1400),
-            Wish::Unsupported("the route's advmss".into()),
-            Wish::Offload(false),
-            Wish::Offload(true),
-            Wish::Pacing(true),
-            Wish::Pacing(false),
-            Wish::Listed(10, 8080),
-            Wish::Unsupported("the command grep".into()),
-            Wish::Unsupported("the script no-such.sh, which cannot be read".into()),
+            Grant::Forget,
+            Grant::Forget,
+            Grant::Route("rto_min", "40ms".into()),
+            Grant::Route("initial_window", "20".into()),
+            Grant::Mtu(1400),
+            Grant::Unsupported("the route's advmss".into()),
+            Grant::Offload(false),
+            Grant::Offload(true),
+            Grant::Pacing(true),
+            Grant::Pacing(false),
+            Grant::Listed(10, 8080),
+            Grant::Unsupported("the command grep".into()),
+            Grant::Unsupported("the script no-such.sh, which cannot be read".into()),
         ];
         assert_eq!(read(text, Path::new("/")), expected);
     }

@@ -93,15 +93,15 @@ impl Display for Segment {
     }
 }
 
-fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Display for Digest {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Digest::Valid => f.write_str("valid"),
-            Digest::Octets(octets) => f.write_str(&hex(octets)),
+            Digest::Bytes(bytes) => f.write_str(&hex(bytes)),
         }
     }
 }

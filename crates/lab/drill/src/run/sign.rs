@@ -77,14 +77,14 @@ impl PeerKeys {
         let Body::Tcp(shown) = &mut packet.body else { return };
         let signed = |option: &TcpOption| matches!(option, TcpOption::Md5(_) | TcpOption::Ao { .. });
         let Some(option) = shown.options.iter_mut().flatten().find(|option| signed(option)) else { return };
-        let Ok(ip) = parse_ip(&sent.octets, sent.octets.len()) else { return };
-        let Ok((.., segment)) = parse(ip.upper(&sent.octets)) else { return };
+        let Ok(ip) = parse_ip(&sent.bytes, sent.bytes.len()) else { return };
+        let Ok((.., segment)) = parse(ip.upper(&sent.bytes)) else { return };
         let key = FlowKey::new(sent.destination, sent.source);
         // As the peer reads it: the ISN of the stack is in its SYN, or known.
         let Some(mut auth) = self.auth(&key, flow, Seq::new(flow.remote_isn), Flags::ACK, None) else {
             return;
         };
-        if auth.verify(ip.upper(&sent.octets), &segment).is_ok() {
+        if auth.verify(ip.upper(&sent.bytes), &segment).is_ok() {
             match option {
                 TcpOption::Md5(digest) => *digest = Digest::Valid,
                 TcpOption::Ao { mac, .. } => *mac = Digest::Valid,

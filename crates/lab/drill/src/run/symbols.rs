@@ -218,19 +218,19 @@ const INFO: &[(&str, usize, usize)] = &[
 /// A field of `struct tcp_info`; some are bits of a byte.
 pub(super) fn info_field(info: &[u8], name: &str) -> Option<i128> {
     match name {
-        "tcpi_snd_wscale" => return info.get(6).map(|octet| i128::from(octet & 15)),
-        "tcpi_delivery_rate_app_limited" => return info.get(7).map(|octet| i128::from(octet & 1)),
-        "tcpi_fastopen_client_fail" => return info.get(7).map(|octet| i128::from(octet >> 1 & 3)),
-        "tcpi_rcv_wscale" => return info.get(6).map(|octet| i128::from(octet >> 4)),
-        "tcpi_ecn_mode" => return info.get(276).map(|octet| i128::from(octet & 3)),
-        "tcpi_accecn_opt_seen" => return info.get(276).map(|octet| i128::from(octet >> 2 & 3)),
-        "tcpi_accecn_fail_mode" => return info.get(276).map(|octet| i128::from(octet >> 4)),
+        "tcpi_snd_wscale" => return info.get(6).map(|byte| i128::from(byte & 15)),
+        "tcpi_delivery_rate_app_limited" => return info.get(7).map(|byte| i128::from(byte & 1)),
+        "tcpi_fastopen_client_fail" => return info.get(7).map(|byte| i128::from(byte >> 1 & 3)),
+        "tcpi_rcv_wscale" => return info.get(6).map(|byte| i128::from(byte >> 4)),
+        "tcpi_ecn_mode" => return info.get(276).map(|byte| i128::from(byte & 3)),
+        "tcpi_accecn_opt_seen" => return info.get(276).map(|byte| i128::from(byte >> 2 & 3)),
+        "tcpi_accecn_fail_mode" => return info.get(276).map(|byte| i128::from(byte >> 4)),
         _ => {}
     }
     let (_, at, len) = INFO.iter().find(|(known, ..)| *known == name)?;
-    let octets = info.get(*at..at + len)?;
+    let bytes = info.get(*at..at + len)?;
     let mut word = [0; 8];
     // The layout is the machine's; all machines this runs on are little-endian.
-    word[..*len].copy_from_slice(octets);
+    word[..*len].copy_from_slice(bytes);
     Some(i128::from(u64::from_le_bytes(word)))
 }

@@ -109,7 +109,7 @@ fn what_is_not_here_is_unsupported_not_passed() {
 }
 
 #[test]
-fn what_the_peer_sends_is_read_octet_by_octet() {
+fn what_the_peer_sends_is_read_byte_by_byte() {
     let (line, why) = failure(
         "+0 < . 1:11(10)! ack 1 win 65535\n+0 < P. 11:21(10) ack 1 win 65535\n+0 read(4, ..., 99) = 21\n",
     );

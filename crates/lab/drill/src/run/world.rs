@@ -9,7 +9,7 @@
 
 use super::port::{ScriptPort, Shared, Time};
 use base::{Duration, Instant};
-use sock::door::Mode;
+use sock::syscalls::Mode;
 use sock::{Engine, Errno, Limits, Sockets};
 use stack::{Core, CoreConfig};
 use std::ops::DerefMut;
@@ -76,7 +76,7 @@ enum Caller<'a> {
 }
 
 /// The API, for one of the two threads.
-struct Door<'a> {
+struct CallerSockets<'a> {
     inner: Arc<Inner>,
     caller: Caller<'a>,
 }
@@ -132,7 +132,7 @@ impl World {
 
     /// The calls, for the script's own thread: one that waits moves virtual time on.
     pub fn sockets(&self) -> impl Sockets + use<> {
-        Door { inner: self.inner.clone(), caller: Caller::Script }
+        CallerSockets { inner: self.inner.clone(), caller: Caller::Script }
     }
 
     /// The engine itself.
@@ -165,11 +165,11 @@ impl World {
     ) -> std::io::Result<Pending<R>> {
         let inner = self.inner.clone();
         *lock(&inner.baton) = Baton::Call;
-        let door = Door { inner: inner.clone(), caller: Caller::Elsewhere };
+        let sockets = CallerSockets { inner: inner.clone(), caller: Caller::Elsewhere };
         let thread = std::thread::Builder::new().name("drill-call".into()).spawn(move || {
-            let _returning = Returning(&door.inner);
-            let result = call(&door);
-            (result, door.inner.time.now())
+            let _returning = Returning(&sockets.inner);
+            let result = call(&sockets);
+            (result, sockets.inner.time.now())
         });
         if thread.is_err() {
             *lock(&inner.baton) = Baton::Script;
@@ -206,8 +206,8 @@ impl World {
         }
         drop(gate);
         let _returning = Returning(&self.inner);
-        let door = Door { inner: self.inner.clone(), caller: Caller::Guest(asleep) };
-        let result = call(&door);
+        let sockets = CallerSockets { inner: self.inner.clone(), caller: Caller::Guest(asleep) };
+        let result = call(&sockets);
         self.inner.settle(false);
         Some(result)
     }
@@ -369,7 +369,7 @@ impl Inner {
     }
 }
 
-impl Mode for Door<'_> {
+impl Mode for CallerSockets<'_> {
     type Below = Core;
 
     fn lock(&self) -> impl DerefMut<Target = Engine> {

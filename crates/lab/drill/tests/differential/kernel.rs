@@ -108,11 +108,11 @@ pub(crate) fn turn(tap: &mut Tap, path: &Path, end: End, stop: &AtomicBool) -> R
             path.enter(end, packet.frame.data(), clock.now());
             tap.retire(packet.frame);
         }
-        while let Some(octets) = path.arrived(end, clock.now()) {
+        while let Some(bytes) = path.arrived(end, clock.now()) {
             let mut frame = tap.take().ok_or("no frame")?;
             let start = frame.headroom();
-            frame.set_range(start, octets.len());
-            frame.data_mut().copy_from_slice(&octets);
+            frame.set_range(start, bytes.len());
+            frame.data_mut().copy_from_slice(&bytes);
             sent.push_back(TxPacket { frame, meta: TxMeta::default() });
         }
         tap.tx(&mut sent).map_err(|e| format!("{e:?}"))?;
@@ -153,7 +153,7 @@ impl Socket for KernelSocket {
             }
             Set::LingerZero => sockopt::set_socket_linger(fd, Some(Duration::ZERO))?,
             Set::ReceiveBuffer(size) => sockopt::set_socket_recv_buffer_size(fd, size as usize)?,
-            Set::Patience(time) => {
+            Set::Timeout(time) => {
                 sockopt::set_socket_timeout(fd, sockopt::Timeout::Recv, Some(time))?;
                 sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, Some(time))?;
             }

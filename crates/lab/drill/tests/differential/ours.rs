@@ -74,11 +74,11 @@ impl PacketIo for PathPort {
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let before = batch.len();
         while batch.len() < BATCH_MAX {
-            let Some(octets) = self.path.arrived(End::Near, self.clock.now()) else { break };
+            let Some(bytes) = self.path.arrived(End::Near, self.clock.now()) else { break };
             // A slot takes whatever an MTU allows; a frame that finds none is lost, as on any port.
             let Some(mut frame) = self.pool.take() else { break };
-            frame.set_range(0, octets.len());
-            frame.data_mut().copy_from_slice(&octets);
+            frame.set_range(0, bytes.len());
+            frame.data_mut().copy_from_slice(&bytes);
             batch.push(RxPacket { frame, meta: RxMeta::default() });
         }
         Ok(batch.len() - before)
@@ -177,7 +177,7 @@ impl Socket for OurSocket {
                 Ok(self.stack.setsockopt(self.fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger)?)
             }
             Set::ReceiveBuffer(size) => self.set_int(libc::SOL_SOCKET, libc::SO_RCVBUF, size),
-            Set::Patience(time) => {
+            Set::Timeout(time) => {
                 let micros = u64::from(time.subsec_micros());
                 let time = [time.as_secs().to_ne_bytes(), micros.to_ne_bytes()].concat();
                 for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {

@@ -172,8 +172,8 @@ impl Path {
 }
 
 impl Inner {
-    fn note(&mut self, from: End, segment: &Segment<'_>, octets: &[u8], at: Instant) {
-        let (seq, ack) = (u32::from_be_bytes(word(octets, 4)), u32::from_be_bytes(word(octets, 8)));
+    fn note(&mut self, from: End, segment: &Segment<'_>, bytes: &[u8], at: Instant) {
+        let (seq, ack) = (u32::from_be_bytes(word(bytes, 4)), u32::from_be_bytes(word(bytes, 8)));
         let options = names(segment);
         let (flags, window, len) = (segment.flags, segment.window, segment.payload.len() as u32);
         self.seen.push(Seen { at, from, flags, seq, ack, len, window, options });
@@ -197,8 +197,8 @@ impl Inner {
     }
 }
 
-fn word(octets: &[u8], at: usize) -> [u8; 4] {
-    [octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]
+fn word(bytes: &[u8], at: usize) -> [u8; 4] {
+    [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]
 }
 
 fn names(segment: &Segment<'_>) -> String {

@@ -6,7 +6,7 @@ use std::net::SocketAddrV4;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Longer than any script waits: what blocks beyond it is told as an error.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Next action of an end.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ pub(crate) enum Set {
     /// Bytes, as SO_RCVBUF takes them.
     ReceiveBuffer(u32),
     /// How long a call blocks.
-    Patience(Duration),
+    Timeout(Duration),
 }
 
 /// Where two ends wait for each other.
@@ -65,7 +65,7 @@ impl Meeting {
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         *present += 1;
         self.complete.notify_all();
-        let met = self.complete.wait_timeout_while(present, PATIENCE, |present| *present < 2);
+        let met = self.complete.wait_timeout_while(present, TIMEOUT, |present| *present < 2);
         let missed = met.unwrap_or_else(PoisonError::into_inner).1.timed_out();
         if missed { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
@@ -98,7 +98,7 @@ pub(crate) fn play(
 ) -> io::Result<Vec<String>> {
     let mut told = Vec::new();
     let first = host.socket()?;
-    first.set(Set::Patience(PATIENCE))?;
+    first.set(Set::Timeout(TIMEOUT))?;
     let mut socket = Some(first);
     for command in commands {
         let Some(open) = &socket else { break };
@@ -119,7 +119,7 @@ pub(crate) fn play(
                 let accepted = open.accept();
                 told.push(format!("accept: {}", outcome(&accepted)));
                 socket = accepted.ok();
-                socket.iter().try_for_each(|socket| socket.set(Set::Patience(PATIENCE)))?;
+                socket.iter().try_for_each(|socket| socket.set(Set::Timeout(TIMEOUT)))?;
             }
             Do::Absent => {
                 meeting.attend()?;
@@ -131,10 +131,10 @@ pub(crate) fn play(
             }
             Do::Sleep(ms) => std::thread::sleep(Duration::from_millis(ms)),
             Do::Await(ms) => {
-                open.set(Set::Patience(Duration::from_millis(ms)))?;
+                open.set(Set::Timeout(Duration::from_millis(ms)))?;
                 let (got, end) = read(&**open, 1);
                 told.push(format!("read: {got} bytes, {}", outcome(&end)));
-                open.set(Set::Patience(PATIENCE))?;
+                open.set(Set::Timeout(TIMEOUT))?;
             }
             Do::ShutWrite => told.push(format!("shutdown: {}", outcome(&open.shut_write()))),
             Do::Close => socket = None,

@@ -136,7 +136,7 @@ fn datagrams_of_one_write_are_cut() {
         let upper = ip.upper(piece);
         assert!(ip.pseudo().plus(wire::checksum::Sum::of(upper)).is_valid());
         assert_eq!(usize::from(u16::from_be_bytes([upper[4], upper[5]])), upper.len());
-        assert!(upper[8..].iter().all(|octet| *octet == 0x5a));
+        assert!(upper[8..].iter().all(|byte| *byte == 0x5a));
     }
     udp[23] = wire::protocol::ICMP;
     assert!(!nic::segment(pio::Medium::Ethernet, &udp, 1_000, &mut Vec::new(), |_| panic!(

@@ -1,6 +1,6 @@
 //! A merged run as one packet.
 
-use offload::Train;
+use offload::MergedRun;
 use pio::{ChecksumOffload, SegmentationOffload, TxMeta};
 use wire::checksum::Sum;
 use wire::ethernet;
@@ -12,11 +12,11 @@ const V4: usize = IP + 20;
 const V6: usize = IP + 40;
 
 /// The packets of a merged run as a super-segment, with the first one's headers, and how the port is to hand it on.
-pub(super) fn merged(packets: &[Vec<u8>], train: &Train) -> (Vec<u8>, TxMeta) {
-    let mut texts = packets.iter().enumerate().map(|(nth, packet)| &packet[train.text(nth as u16)]);
+pub(super) fn merged(packets: &[Vec<u8>], merged_run: &MergedRun) -> (Vec<u8>, TxMeta) {
+    let mut texts = packets.iter().enumerate().map(|(nth, packet)| &packet[merged_run.text(nth as u16)]);
     let first = &packets[0];
-    let size = train.text(0).len();
-    let mut whole = first[..train.text(0).end].to_vec();
+    let size = merged_run.text(0).len();
+    let mut whole = first[..merged_run.text(0).end].to_vec();
     texts.next();
     texts.for_each(|text| whole.extend_from_slice(text));
     let len = (whole.len() - IP) as u16;
@@ -31,7 +31,7 @@ pub(super) fn merged(packets: &[Vec<u8>], train: &Train) -> (Vec<u8>, TxMeta) {
         whole[IP + 4..IP + 6].copy_from_slice(&(len - 40).to_be_bytes());
         V6
     };
-    if train.is_pushed() {
+    if merged_run.is_pushed() {
         whole[tcp + 13] |= Flags::PSH.0 as u8;
     }
     let meta = TxMeta {
@@ -39,7 +39,7 @@ pub(super) fn merged(packets: &[Vec<u8>], train: &Train) -> (Vec<u8>, TxMeta) {
         checksum: Some(ChecksumOffload { start: tcp as u16, offset: CHECKSUM_OFFSET as u16 }),
         segmentation: Some(SegmentationOffload {
             size: size as u16,
-            header_len: train.text(0).start as u16,
+            header_len: merged_run.text(0).start as u16,
             v6: !v4,
         }),
     };

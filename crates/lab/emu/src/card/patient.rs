@@ -2,7 +2,7 @@
 //! measure, however long that is.
 
 use base::{Duration, FlowKey, Instant};
-use offload::Train;
+use offload::MergedRun;
 use wire::checksum::Sum;
 use wire::ethernet;
 
@@ -13,7 +13,7 @@ struct Flow {
     key: FlowKey,
     last: Instant,
     average: Duration,
-    run: Option<(Train, Vec<Vec<u8>>)>,
+    run: Option<(MergedRun, Vec<Vec<u8>>)>,
 }
 
 impl Flow {
@@ -29,7 +29,7 @@ pub(super) struct Patient {
 }
 
 /// Packets that go up, as one if they are a merged run of several.
-pub(super) type Run = (Vec<Vec<u8>>, Option<Train>);
+pub(super) type Run = (Vec<Vec<u8>>, Option<MergedRun>);
 
 impl Patient {
     /// A TCP packet came; what goes up now is added to `up`.
@@ -43,15 +43,15 @@ impl Patient {
             }
             None => self.flows.push_mut(Flow { key, last: now, average: Duration::ZERO, run: None }),
         };
-        if let Some((train, packets)) = &mut flow.run {
-            if train.join(&packet, Some(Sum::of)).is_ok() {
+        if let Some((merged_run, packets)) = &mut flow.run {
+            if merged_run.join(&packet, Some(Sum::of)).is_ok() {
                 packets.push(packet);
                 return;
             }
-            up.extend(flow.run.take().map(|(train, packets)| (packets, Some(train))));
+            up.extend(flow.run.take().map(|(merged_run, packets)| (packets, Some(merged_run))));
         }
-        match Train::begin(&packet, ethernet::HEADER_LEN) {
-            Some(train) => flow.run = Some((train, vec![packet])),
+        match MergedRun::begin(&packet, ethernet::HEADER_LEN) {
+            Some(merged_run) => flow.run = Some((merged_run, vec![packet])),
             None => up.push((vec![packet], None)),
         }
     }
@@ -60,8 +60,10 @@ impl Patient {
     pub(super) fn settle(&mut self, now: Instant, up: &mut Vec<Run>) {
         for flow in &mut self.flows {
             let is_due = flow.due().is_some_and(|due| due <= now);
-            if let Some((train, packets)) = flow.run.take_if(|(train, _)| is_due || train.is_closed()) {
-                up.push((packets, Some(train)));
+            if let Some((merged_run, packets)) =
+                flow.run.take_if(|(merged_run, _)| is_due || merged_run.is_closed())
+            {
+                up.push((packets, Some(merged_run)));
             }
         }
     }

@@ -103,7 +103,7 @@ fn each_step_takes_its_time() {
     let packets: Vec<_> = (0..4).map(|nth| segment(true, 5, nth * 1000, SIZE, Flags::ACK)).collect();
     let (taken, _) = pass(config(), &packets);
     assert_eq!(
-        taken.iter().map(|(_, octets, _)| octets).collect::<Vec<_>>(),
+        taken.iter().map(|(_, bytes, _)| bytes).collect::<Vec<_>>(),
         packets.iter().collect::<Vec<_>>()
     );
     // The host is the slowest: 10 for the first to be looked at, and 20 each.
@@ -159,7 +159,7 @@ fn what_carries_no_data_goes_first() {
         ..config()
     };
     let (taken, counters) = pass(slow, &packets);
-    let nth = taken.iter().position(|(_, octets, _)| *octets == packets[8]);
+    let nth = taken.iter().position(|(_, bytes, _)| *bytes == packets[8]);
     assert_eq!((nth, counters.control), (Some(1), 1));
 }
 

@@ -86,18 +86,18 @@ struct Control {
 }
 
 impl Aqm {
-    /// A packet comes to a queue of `octets`; one of them takes `time_for_one` on the line.
+    /// A packet comes to a queue of `bytes`; one of them takes `time_for_one` on the line.
     pub(super) fn on_arrival(
         &self,
         state: &mut State,
         now: Instant,
-        octets: u64,
+        bytes: u64,
         time_for_one: Duration,
         rng: &mut Rng,
     ) -> Verdict {
         match self {
-            Aqm::Step(limit) if octets > *limit => Verdict::Hint,
-            Aqm::Red(red) => red.on_arrival(state, now, octets, time_for_one, rng),
+            Aqm::Step(limit) if bytes > *limit => Verdict::Hint,
+            Aqm::Red(red) => red.on_arrival(state, now, bytes, time_for_one, rng),
             Aqm::None | Aqm::Step(_) | Aqm::CoDel(_) | Aqm::DualPi2(_) => Verdict::Pass,
         }
     }
@@ -117,12 +117,12 @@ impl Red {
         &self,
         state: &mut State,
         now: Instant,
-        octets: u64,
+        bytes: u64,
         one: Duration,
         rng: &mut Rng,
     ) -> Verdict {
-        if octets > 0 {
-            state.average += self.weight * (octets as f64 - state.average);
+        if bytes > 0 {
+            state.average += self.weight * (bytes as f64 - state.average);
             state.empty_since = None;
         } else {
             // As if small packets had found an empty queue for as long as it was empty.
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_step_marks_above_it() {
         let (mut state, mut rng) = (State::default(), Rng::new(1));
-        let mut see = |octets| Aqm::Step(3000).on_arrival(&mut state, Instant::ZERO, octets, ONE, &mut rng);
+        let mut see = |bytes| Aqm::Step(3000).on_arrival(&mut state, Instant::ZERO, bytes, ONE, &mut rng);
         assert_eq!((see(3000), see(3001)), (Verdict::Pass, Verdict::Hint));
     }
 
@@ -247,10 +247,10 @@ mod tests {
         Red { min: 5_000, max: 15_000, most: 0.1, weight: 0.002, gentle: true, ecn: false }
     }
 
-    /// The part of packets that is dropped when the queue stays at `octets`.
-    fn dropped(red: Red, octets: u64) -> f64 {
-        let (mut state, mut rng) = (State { average: octets as f64, ..State::default() }, Rng::new(1));
-        let mut see = || Aqm::Red(red).on_arrival(&mut state, Instant::ZERO, octets, ONE, &mut rng);
+    /// The part of packets that is dropped when the queue stays at `bytes`.
+    fn dropped(red: Red, bytes: u64) -> f64 {
+        let (mut state, mut rng) = (State { average: bytes as f64, ..State::default() }, Rng::new(1));
+        let mut see = || Aqm::Red(red).on_arrival(&mut state, Instant::ZERO, bytes, ONE, &mut rng);
         (0..100_000).filter(|_| see() != Verdict::Pass).count() as f64 / 1e5
     }
 
@@ -267,8 +267,8 @@ mod tests {
     #[test]
     fn red_forgives_a_burst_and_forgets_while_idle() {
         let (mut state, mut rng) = (State::default(), Rng::new(1));
-        let mut see = |at, octets| {
-            let verdict = Aqm::Red(red()).on_arrival(&mut state, at, octets, ONE, &mut rng);
+        let mut see = |at, bytes| {
+            let verdict = Aqm::Red(red()).on_arrival(&mut state, at, bytes, ONE, &mut rng);
             (verdict, state.average)
         };
         for i in 0..50 {

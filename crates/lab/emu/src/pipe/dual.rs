@@ -49,7 +49,7 @@ const SATURATED: f64 = 1.0 / COUPLING;
 #[derive(Default)]
 struct Half {
     waiting: VecDeque<Waiting>,
-    octets: u64,
+    bytes: u64,
     /// Remainder of the probabilities of packets that passed.
     count: f64,
 }
@@ -58,7 +58,7 @@ struct Half {
 pub(super) struct Waiting {
     pub(super) packet: Packet,
     pub(super) name: Option<PacketName>,
-    pub(super) octets: u32,
+    pub(super) bytes: u32,
     pub(super) since: Instant,
     /// It is among the packets that ills may befall.
     pub(super) ill: bool,
@@ -107,7 +107,7 @@ impl Half {
 
     fn pop(&mut self) -> Option<Waiting> {
         let first = self.waiting.pop_front()?;
-        self.octets -= u64::from(first.octets);
+        self.bytes -= u64::from(first.bytes);
         Some(first)
     }
 }
@@ -117,13 +117,13 @@ impl Dual {
     pub(super) fn enter(&mut self, waiting: Waiting) {
         let low = codepoint(&waiting.packet.bytes) & 1 == 1;
         let half = if low { &mut self.low } else { &mut self.classic };
-        half.octets += u64::from(waiting.octets);
+        half.bytes += u64::from(waiting.bytes);
         half.waiting.push_back(waiting);
     }
 
     /// Packets and bytes that wait.
     pub(super) fn len(&self) -> (usize, u64) {
-        (self.low.waiting.len() + self.classic.waiting.len(), self.low.octets + self.classic.octets)
+        (self.low.waiting.len() + self.classic.waiting.len(), self.low.bytes + self.classic.bytes)
     }
 
     /// When the packet that has waited longest came.
@@ -194,7 +194,7 @@ mod tests {
         bytes[12..14].copy_from_slice(&wire::ethernet::IPV4.to_be_bytes());
         bytes[14..16].copy_from_slice(&[0x45, ecn]);
         let packet = Packet { bytes, meta: Default::default() };
-        Waiting { packet, name: None, octets: 1_514, since, ill: true }
+        Waiting { packet, name: None, bytes: 1_514, since, ill: true }
     }
 
     fn at(ms: f64) -> Instant {

@@ -40,7 +40,7 @@ pub struct LogRow {
     /// Packets in the queue after the event.
     pub packets: usize,
     /// Bytes in the queue after the event.
-    pub octets: u64,
+    pub bytes: u64,
 }
 
 /// A packet, as far as the log names it.
@@ -82,8 +82,8 @@ impl LogRow {
     /// The columns: microseconds, the pipe, `enq`, `deq` or `drop`, why it was dropped, the packet's number, its
     /// bytes, IP protocol, source and destination with ports, packets and bytes in the queue afterwards, a segment's
     /// sequence number and bytes of data.
-    pub const HEADER: &'static str = "time_us,pipe,event,reason,packet,octets,protocol,src,sport,dst,dport,\
-                                      queue_packets,queue_octets,seq,data";
+    pub const HEADER: &'static str = "time_us,pipe,event,reason,packet,bytes,protocol,src,sport,dst,dport,\
+                                      queue_packets,queue_bytes,seq,data";
 }
 
 impl fmt::Display for LogRow {
@@ -102,7 +102,7 @@ impl fmt::Display for LogRow {
             (Some((protocol, src, dst)), None) => write!(f, ",{protocol},{src},,{dst},")?,
             (None, _) => f.write_str(",,,,,")?,
         }
-        write!(f, ",{},{}", self.packets, self.octets)?;
+        write!(f, ",{},{}", self.packets, self.bytes)?;
         match segment {
             Some((seq, data)) => write!(f, ",{seq},{data}"),
             None => f.write_str(",,"),

@@ -95,15 +95,15 @@ fn the_queue_agrees_with_a_list() {
             now += rng.below(2_000);
             let len = 18 + rng.below(1_400);
             let waiting: Vec<u64> = list.iter().filter(|(off, _)| *off > now * 1_000).map(|p| p.1).collect();
-            let octets: u64 = waiting.iter().sum();
+            let bytes: u64 = waiting.iter().sum();
             let room = match queue {
                 Queue::Unlimited => true,
                 Queue::Slots(n) => waiting.len() < n as usize,
-                Queue::Strict(n) => octets + len <= n,
-                Queue::Loose(n) => octets < n,
+                Queue::Strict(n) => bytes + len <= n,
+                Queue::Loose(n) => bytes < n,
             };
             let at = Instant::from_micros(now);
-            assert_eq!(pipe.queue(at), (waiting.len(), octets), "seed {seed} step {step}");
+            assert_eq!(pipe.queue(at), (waiting.len(), bytes), "seed {seed} step {step}");
             let entered = pipe.enter(at, frame(step, len as usize), &mut Vec::new());
             assert_eq!(entered, if room { Ok(()) } else { Err(DropReason::Full) }, "seed {seed} step {step}");
             if room {
@@ -334,7 +334,7 @@ fn neighbours_can_be_spared() {
 /// The log's rows are consistent: each packet enters once or is dropped, leaves in order, and the bytes are those
 /// of the packets inside.
 #[test]
-fn the_log_conserves_packets_and_octets() {
+fn the_log_conserves_packets_and_bytes() {
     for seed in 0..200 {
         let mut rng = Rng::new(seed);
         let aqm = match rng.below(4) {
@@ -372,7 +372,7 @@ fn the_log_conserves_packets_and_octets() {
 
 pub(crate) fn check_log(rows: &[LogRow], pipe: &Pipe, seed: u64) {
     let mut inside = VecDeque::new();
-    let mut octets = 0;
+    let mut bytes = 0;
     let (mut entered, mut refused, mut managed) = (0, 0, 0);
     assert!(rows.windows(2).all(|pair| pair[0].at <= pair[1].at), "seed {seed}: in the order of time");
     for row in rows {
@@ -380,7 +380,7 @@ pub(crate) fn check_log(rows: &[LogRow], pipe: &Pipe, seed: u64) {
         let leaves = match row.event {
             PipeEvent::Enqueued => {
                 inside.push_back(nth);
-                (entered, octets) = (entered + 1, octets + u64::from(len));
+                (entered, bytes) = (entered + 1, bytes + u64::from(len));
                 false
             }
             PipeEvent::Dequeued => true,
@@ -393,9 +393,9 @@ pub(crate) fn check_log(rows: &[LogRow], pipe: &Pipe, seed: u64) {
         };
         if leaves {
             assert_eq!(inside.pop_front(), Some(nth), "seed {seed}: first in, first out");
-            octets -= u64::from(len);
+            bytes -= u64::from(len);
         }
-        assert_eq!((row.packets, row.octets), (inside.len(), octets), "seed {seed}: {row}");
+        assert_eq!((row.packets, row.bytes), (inside.len(), bytes), "seed {seed}: {row}");
     }
     let c = pipe.counters();
     assert_eq!((entered + refused, inside.len(), managed), (c.arrived, 0, c.managed), "seed {seed}");
@@ -406,7 +406,7 @@ fn a_row_of_the_log_reads_as_its_header_says() {
     let packet = PacketName { nth: 7, len: 54, ip: None, ports: None, segment: None };
     let dropped = PipeEvent::Dropped(DropReason::Full);
     let at = Instant::from_micros(1_500);
-    let mut row = LogRow { at, pipe: 1, event: dropped, packet, packets: 2, octets: 108 };
+    let mut row = LogRow { at, pipe: 1, event: dropped, packet, packets: 2, bytes: 108 };
     assert_eq!(row.to_string(), "1500,1,drop,full,7,54,,,,,,2,108,,");
     let (src, dst) = (base::Addr::v4([10, 0, 0, 1]), base::Addr::v4([10, 0, 0, 2]));
     row.packet.ip = Some((6, src, dst));

@@ -32,10 +32,10 @@ struct Card {
 
 impl Card {
     /// Data in order: the published header, word for word. Its window is 65,535 before scaling.
-    fn acknowledge(&mut self, octets: &[u8]) {
-        let Ok(parsed) = parse_frame(octets, octets.len()) else { return };
+    fn acknowledge(&mut self, bytes: &[u8]) {
+        let Ok(parsed) = parse_frame(bytes, bytes.len()) else { return };
         let Content::Ip(packet) = parsed.content else { return };
-        let Ok((from, to, segment)) = packet.tcp(octets) else { return };
+        let Ok((from, to, segment)) = packet.tcp(bytes) else { return };
         let end = segment.seq + segment.payload.len() as u32;
         if segment.flags.has(Flags::SYN) {
             self.next = Some(segment.seq + 1);
@@ -117,7 +117,7 @@ fn world(habits: Habits, offload: Offload, lazy: f64, change: impl Fn(&mut CoreC
     let server = net.add_host(server, &[pb]);
     net.link(pa, pb, &path, &path);
     let mut world = World { net, client, server };
-    let (up, down) = Plan::both(OCTETS, 0);
+    let (up, down) = Plan::both(BYTES, 0);
     let (now, local) = (world.net.now(), Endpoint::new(family.addr(2), PORT));
     let host = world.net.host_mut(world.server);
     host.app.listen(&mut host.core, now, local, Plan { lazy, ..down });
@@ -126,17 +126,17 @@ fn world(habits: Habits, offload: Offload, lazy: f64, change: impl Fn(&mut CoreC
     world
 }
 
-const OCTETS: u64 = 2_000_000;
+const BYTES: u64 = 2_000_000;
 
 /// Returns the bytes that the server's application got, and those that the client believes delivered, after some
 /// minutes.
 fn outcome(mut world: World) -> (u64, u64, World) {
     world.net.run_until(world.net.now() + Duration::from_secs(200));
     let received = world.net.host(world.server).app.tally.received;
-    let mut acked = OCTETS;
+    let mut acked = BYTES;
     world.net.host(world.client).core.for_each(world.net.now(), &mut |row| {
         if let stack::Row::Connection(connection) = row {
-            acked = connection.info(world.net.now()).bytes_acked.min(OCTETS);
+            acked = connection.info(world.net.now()).bytes_acked.min(BYTES);
         }
     });
     (received, acked, world)
@@ -151,12 +151,12 @@ fn d01_what_a_card_acknowledged_and_lost_is_lost_for_ever() {
     let fails = Habits { acknowledges: true, fails_after: 300 };
     let (received, acked, _) = outcome(world(fails, Offload::Inline, 0.0, plain));
     println!("a card that acknowledges and loses a packet: {acked} bytes acknowledged, {received} received");
-    assert!(received < OCTETS && acked > received, "{received} received, {acked} acknowledged");
+    assert!(received < BYTES && acked > received, "{received} received, {acked} acknowledged");
     for offload in [Offload::Inline, Offload::Early(Duration::from_micros(50))] {
         let honest = Habits { acknowledges: false, ..fails };
         let (received, acked, _) = outcome(world(honest, offload, 0.0, plain));
         println!("one that leaves that to the connection: {acked} bytes acknowledged, {received} received");
-        assert_eq!((received, acked), (OCTETS, OCTETS), "sent again");
+        assert_eq!((received, acked), (BYTES, BYTES), "sent again");
     }
 }
 
@@ -172,11 +172,11 @@ fn d02_a_window_that_is_not_there_fills_with_what_is_thrown_away() {
     println!(
         "a window of the card's: {acked} bytes acknowledged, {received} received, {refused} segments refused"
     );
-    assert!(received < OCTETS && acked > received);
+    assert!(received < BYTES && acked > received);
     let early = Offload::Early(Duration::from_micros(50));
     let (received, acked, _) = outcome(world(Habits::default(), early, 0.5, small));
     println!("the connection's own: {acked} bytes acknowledged, {received} received");
-    assert_eq!((received, acked), (OCTETS, OCTETS));
+    assert_eq!((received, acked), (BYTES, BYTES));
 }
 
 #[test]
@@ -186,5 +186,5 @@ fn d03_an_acknowledgment_without_what_was_agreed_is_none() {
     let counters = world.net.host(world.client).core.tcp_counters();
     println!("{} acknowledgments without timestamps dropped", counters.missing_timestamps);
     // RFC 7323, section 3.2: they may be dropped, and then were in vain; the host's own repair it.
-    assert!(counters.missing_timestamps > 1_000 && received == OCTETS);
+    assert!(counters.missing_timestamps > 1_000 && received == BYTES);
 }

@@ -6,7 +6,7 @@ use crate::peer::Plan;
 use base::{Duration, Rate, Rng};
 use emu::{PipeConfig, PortConfig, Queue};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A path that loses, reorders and doubles, as the seed says.
 fn path(rng: &mut Rng) -> PipeConfig {
@@ -37,7 +37,7 @@ fn finished(seed: u64, card: usize, lanes: u16) -> Pair {
     for _ in 0..=rng.below(3) {
         pair.connect(client);
     }
-    pair.finish(PATIENCE);
+    pair.finish(TIMEOUT);
     pair
 }
 
@@ -47,7 +47,7 @@ fn of(pair: &mut Pair, what: &str) -> u64 {
 }
 
 #[test]
-fn behind_any_number_of_workers_the_same_octets_arrive() {
+fn behind_any_number_of_workers_the_same_bytes_arrive() {
     let merged = std::cell::Cell::new(0);
     seeded(0..30, |seed| {
         let mut moved = Vec::new();

@@ -9,7 +9,7 @@ use stack::CoreConfig;
 use tcp::SocketOptions;
 
 /// With RTO's ceiling at twenty seconds, a connection that lives moves something in this time.
-const PATIENCE: Duration = Duration::from_secs(1_200);
+const TIMEOUT: Duration = Duration::from_secs(1_200);
 
 struct Dice(Rng);
 
@@ -145,7 +145,7 @@ fn world(seed: u64) {
         let later = pair.net.now() + pause;
         pair.net.run_until(later);
     }
-    pair.finish(PATIENCE);
+    pair.finish(TIMEOUT);
     for host in [pair.client(), pair.server()] {
         assert_eq!(host.app.tally.complete, connections, "{}", pair.describe());
     }

@@ -7,11 +7,7 @@ use emu::PipeConfig;
 
 /// Bytes that both cores hold.
 fn held(pair: &Pair) -> u64 {
-    [pair.client(), pair.server()]
-        .iter()
-        .flat_map(|host| host.core.footprint())
-        .map(|(_, octets)| octets)
-        .sum()
+    [pair.client(), pair.server()].iter().flat_map(|host| host.core.footprint()).map(|(_, bytes)| bytes).sum()
 }
 
 /// `total` connections, at most `at_once` at a time, of `up` and `down` bytes; the client closes last if

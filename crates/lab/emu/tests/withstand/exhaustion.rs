@@ -16,7 +16,7 @@ fn path() -> PipeConfig {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 #[test]
 fn too_few_chunks() {
@@ -30,7 +30,7 @@ fn too_few_chunks() {
         let (client, server) = Plan::both(200_000, 100_000);
         pair.serve(server);
         (0..20).for_each(|_| pair.connect(client));
-        pair.finish(PATIENCE);
+        pair.finish(TIMEOUT);
         assert_eq!(pair.client().app.tally.complete, 20, "{}", pair.describe());
         assert_eq!(pair.server().app.tally.complete, 20, "{}", pair.describe());
         let starved = pair.client().app.tally.no_memory + pair.server().app.tally.no_memory;
@@ -48,7 +48,7 @@ fn too_few_frames() {
         let (client, server) = Plan::both(500_000, 500_000);
         pair.serve(server);
         (0..4).for_each(|_| pair.connect(client));
-        pair.finish(PATIENCE);
+        pair.finish(TIMEOUT);
         assert_eq!(pair.client().app.tally.complete, 4, "{}", pair.describe());
         pair.assert_clean();
     });
@@ -65,10 +65,10 @@ fn too_few_connections() {
     let (now, remote) = (pair.net.now(), pair.service());
     let host = pair.net.host_mut(pair.client);
     assert_eq!(host.app.connect(&mut host.core, now, remote, client), Err(OpError::NoBuffers));
-    pair.finish(PATIENCE);
+    pair.finish(TIMEOUT);
     pair.assert_clean();
     (0..10).for_each(|_| pair.connect(client));
-    pair.finish(PATIENCE);
+    pair.finish(TIMEOUT);
     assert_eq!(pair.client().app.tally.complete, 20);
     pair.assert_clean();
 }
@@ -84,9 +84,9 @@ fn too_few_ports() {
     let (now, remote) = (pair.net.now(), pair.service());
     let host = pair.net.host_mut(pair.client);
     assert_eq!(host.app.connect(&mut host.core, now, remote, client), Err(OpError::AddrNotAvailable));
-    pair.finish(PATIENCE);
+    pair.finish(TIMEOUT);
     pair.assert_clean();
     (0..8).for_each(|_| pair.connect(client));
-    pair.finish(PATIENCE);
+    pair.finish(TIMEOUT);
     assert_eq!(pair.client().app.tally.complete, 16);
 }

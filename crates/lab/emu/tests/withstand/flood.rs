@@ -41,9 +41,9 @@ impl Flooder {
             let [a, b, c, ..] = random.to_le_bytes();
             Addr::v4([11 + a % 100, b, c, 1])
         } else {
-            let mut octets = [0x20; 16];
-            octets[8..].copy_from_slice(&random.to_le_bytes());
-            Addr::v6(octets)
+            let mut bytes = [0x20; 16];
+            bytes[8..].copy_from_slice(&random.to_le_bytes());
+            Addr::v6(bytes)
         };
         let link = Some(Link { dst: self.target_mac, src: self.port.caps().mac });
         let below = Below { link, src, dst: self.target.addr, tos: 0, ttl: 60, label: 0 };
@@ -173,7 +173,7 @@ fn flood(seed: u64, family: Family, syns: u64, usec_timestamps: bool) {
         let calling = net.host_mut(client).stack();
         calling.app.connect(&mut calling.core, now, target, up).expect("a port to spare");
         let serving = net.host_mut(server).stack();
-        let held: u64 = serving.core.footprint().iter().map(|(_, octets)| octets).sum();
+        let held: u64 = serving.core.footprint().iter().map(|(_, bytes)| bytes).sum();
         assert!(stat(&serving.core, "connections") <= 256 + 2 * 256, "half-open connections pile up");
         if nth == clients / 4 {
             footprint = held;

@@ -195,12 +195,12 @@ impl Pair {
         self.client().app.tally.received + self.server().app.tally.received
     }
 
-    /// Runs until neither application has a connection any more. Panics when `patience` passes in which no
+    /// Runs until neither application has a connection any more. Panics when `timeout` passes in which no
     /// byte moved and no connection ended.
-    pub(crate) fn finish(&mut self, patience: Duration) {
+    pub(crate) fn finish(&mut self, timeout: Duration) {
         loop {
             let before = (self.moved(), self.ended());
-            let deadline = self.net.now() + patience;
+            let deadline = self.net.now() + timeout;
             let idle = |net: &Network<CoreHost<Peer>>, hosts: [HostId; 2]| {
                 hosts.iter().all(|host| net.host(*host).app.is_idle())
             };

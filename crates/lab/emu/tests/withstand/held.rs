@@ -8,7 +8,7 @@ use emu::{PipeConfig, PortConfig, Queue};
 use stack::Offload;
 
 const BUDGET: Duration = Duration::from_micros(50);
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn of(mut setup: Setup, client: Offload, server: Offload) -> Pair {
     (setup.client.offload, setup.server.offload) = (client, server);
@@ -16,13 +16,13 @@ fn of(mut setup: Setup, client: Offload, server: Offload) -> Pair {
 }
 
 /// Bytes from the client to the server; when all had come.
-fn upload(pair: &mut Pair, octets: u64) -> Duration {
-    let (client, server) = Plan::both(octets, 0);
+fn upload(pair: &mut Pair, bytes: u64) -> Duration {
+    let (client, server) = Plan::both(bytes, 0);
     pair.serve(Plan { close_last: true, ..server });
     pair.connect(client);
     let begin = pair.net.now();
-    pair.finish(PATIENCE);
-    assert_eq!(pair.server().app.tally.received, octets, "{}", pair.describe());
+    pair.finish(TIMEOUT);
+    assert_eq!(pair.server().app.tally.received, bytes, "{}", pair.describe());
     pair.net.now().since(begin)
 }
 
@@ -65,7 +65,7 @@ fn over_an_awful_path_in_every_mode() {
         let (client, server) = Plan::both(300_000, 300_000);
         pair.serve(server);
         pair.connect(client);
-        pair.finish(PATIENCE);
+        pair.finish(TIMEOUT);
         for host in [pair.client(), pair.server()] {
             assert_eq!(
                 (host.app.tally.complete, host.app.tally.received),
@@ -100,7 +100,7 @@ fn runs_grow_where_segments_come_one_by_one() {
 fn early_acknowledgments_take_the_wait_out_of_the_round_trip() {
     let trial = |offload| {
         let (took, pair) = over_a_gigabit(offload);
-        (took, pair.server().core.tcp_counters().octets_promised)
+        (took, pair.server().core.tcp_counters().bytes_promised)
     };
     let (inline, _) = trial(Offload::Inline);
     let (held, none) = trial(Offload::Hold(BUDGET));
@@ -128,7 +128,7 @@ fn shuffled(rate: u64, share: f64) -> PipeConfig {
 }
 
 /// Time that an upload takes, and segments that the sender sent again.
-fn trial(rate: u64, share: f64, offload: Offload, octets: u64) -> (Duration, u64) {
+fn trial(rate: u64, share: f64, offload: Offload, bytes: u64) -> (Duration, u64) {
     let clean = PipeConfig { reorder: 0.0, ..shuffled(rate, 0.0) };
     let mut setup = Setup::new(7, Family::V4, shuffled(rate, share));
     setup.back = clean;
@@ -138,20 +138,20 @@ fn trial(rate: u64, share: f64, offload: Offload, octets: u64) -> (Duration, u64
         (core.tcp.rack, core.tcp.dsack, core.tcp.timestamps) = (0, false, false);
     }
     let mut pair = of(setup, Offload::Inline, offload);
-    let took = upload(&mut pair, octets);
+    let took = upload(&mut pair, bytes);
     let again = pair.client().core.tcp_counters().retransmits;
     (took, again)
 }
 
 #[test]
 fn what_overtakes_each_other_costs_nothing_in_reorder_mode() {
-    const OCTETS: u64 = 100_000_000;
+    const BYTES: u64 = 100_000_000;
     println!("{:>14} {:>10} {:>10} {:>12} {:>10}", "rate", "in order", "inline", "reorder", "sent again");
     for (rate, budget) in [(1_000_000_000, 1_000), (10_000_000_000, 100)] {
         let offload = Offload::Reorder(Duration::from_micros(budget));
-        let (in_order, _) = trial(rate, 0.0, Offload::Inline, OCTETS);
-        let (inline, again) = trial(rate, 0.01, Offload::Inline, OCTETS);
-        let (repaired, repaired_again) = trial(rate, 0.01, offload, OCTETS);
+        let (in_order, _) = trial(rate, 0.0, Offload::Inline, BYTES);
+        let (inline, again) = trial(rate, 0.01, Offload::Inline, BYTES);
+        let (repaired, repaired_again) = trial(rate, 0.01, offload, BYTES);
         let share = |took: Duration| in_order.as_secs_f64() / took.as_secs_f64();
         println!(
             "{rate:>14} {:>10.3} {:>10.3} {:>12.3} {again:>6} {repaired_again:>3}",

@@ -117,8 +117,8 @@ impl World {
         self.pass(Duration::from_secs(3));
     }
 
-    /// The honest clients download; how long that took, or `None` if it was not over in `patience`.
-    fn download(&mut self, patience: Duration) -> Option<Duration> {
+    /// The honest clients download; how long that took, or `None` if it was not over in `timeout`.
+    fn download(&mut self, timeout: Duration) -> Option<Duration> {
         let (now, remote) = (self.net.now(), Endpoint::new(Family::V4.addr(2), HONEST));
         let (plan, _) = Plan::both(0, DOWNLOAD);
         let host = self.net.host_mut(self.honest);
@@ -126,7 +126,7 @@ impl World {
             host.app.connect(&mut host.core, now, remote, plan).expect("a port to spare");
         }
         let honest = self.honest;
-        let done = self.net.run(now + patience, |net| net.host(honest).app.is_idle());
+        let done = self.net.run(now + timeout, |net| net.host(honest).app.is_idle());
         done.then(|| self.net.now().since(now))
     }
 

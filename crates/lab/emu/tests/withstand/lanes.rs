@@ -8,7 +8,7 @@ use emu::{PipeConfig, PortConfig, Queue};
 use std::cell::Cell;
 use std::rc::Rc;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn path(rng: &mut Rng) -> PipeConfig {
     PipeConfig {
@@ -47,7 +47,7 @@ fn moved(mut rng: Rng, setup: Setup, (client, server): (Plan, Plan)) -> (Instant
     let lends = if rng.chance(0.5) { 0.5 } else { 0.0 };
     pair.serve(server);
     pair.connect(Plan { lends, ..client });
-    pair.finish(PATIENCE);
+    pair.finish(TIMEOUT);
     for host in [pair.client(), pair.server()] {
         assert_eq!(host.app.tally.complete, 1, "{}", pair.describe());
     }

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use wire::packet::{Content, parse_frame};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn path() -> PipeConfig {
     PipeConfig {
@@ -53,7 +53,7 @@ fn bytes_arrive_and_the_clock_counts_microseconds() {
         let (client, server) = Plan::both(400_000, 400_000);
         pair.serve(Plan { lazy: 0.01, ..server });
         pair.connect(client);
-        pair.finish(PATIENCE);
+        pair.finish(TIMEOUT);
         for host in [pair.client(), pair.server()] {
             assert_eq!(
                 (host.app.tally.complete, host.app.tally.received),

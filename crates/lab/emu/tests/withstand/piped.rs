@@ -6,7 +6,7 @@ use crate::peer::Plan;
 use base::{Duration, Instant, Rate, Rng};
 use emu::{PipeConfig, PortConfig, Queue};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn wire() -> PipeConfig {
     PipeConfig::default()
@@ -34,7 +34,7 @@ fn finished(setup: Setup) -> (Instant, Pair) {
     let (client, server) = Plan::both(300_000, 200_000);
     pair.serve(server);
     pair.connect(client);
-    pair.finish(PATIENCE);
+    pair.finish(TIMEOUT);
     let end = pair.net.now();
     // What the last of them sent arrives too.
     pair.net.run_until(end + Duration::from_secs(1));

@@ -133,7 +133,7 @@ fn what_finds_no_room_is_counted() {
 }
 
 #[test]
-fn the_same_run_gives_the_same_octets() {
+fn the_same_run_gives_the_same_bytes() {
     let config = LogConfig { genhashes: true, ..LogConfig::default() };
     let [a, b] = [(); 2].map(|()| logged(7, Family::V6, true, &config).map(|log| log.text));
     assert!(a == b);

@@ -10,7 +10,7 @@ use stack::{Core, CoreConfig};
 
 const CORES: u16 = 4;
 const EACH: u64 = 12;
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Any machine of this network.
 enum Machine {
@@ -140,7 +140,7 @@ impl World {
             Machine::Card(_) => true,
         };
         let ids = [self.client, self.server];
-        let done = self.net.run(now + PATIENCE, |net| ids.iter().all(|&id| idle(net, id)));
+        let done = self.net.run(now + TIMEOUT, |net| ids.iter().all(|&id| idle(net, id)));
         for (number, core) in self.cores().iter().enumerate() {
             assert!(done && core.app.tally.complete == EACH, "core {number}: {:?}", core.app.tally);
         }

@@ -27,7 +27,7 @@ fn awful() -> PipeConfig {
 }
 
 /// Nothing moves for this long: a stall. Several timeouts in a row are in order on such a path.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn both_ways(seed: u64, family: Family, port: PortConfig, lazy: f64, bytes: u64) {
     let mut setup = Setup::new(seed, family, awful());
@@ -38,7 +38,7 @@ fn both_ways(seed: u64, family: Family, port: PortConfig, lazy: f64, bytes: u64)
     let lends = if gathers { 0.5 } else { 0.0 };
     pair.serve(Plan { lazy, lends, ..server });
     pair.connect(Plan { lazy, lends, ..client });
-    pair.finish(PATIENCE);
+    pair.finish(TIMEOUT);
     for host in [pair.client(), pair.server()] {
         assert_eq!((host.app.tally.complete, host.app.tally.received), (1, bytes), "{}", pair.describe());
     }
@@ -98,7 +98,7 @@ fn with_super_segments_that_arrive_whole() {
 
 /// As on a tap: payloads leave from the send buffer, or from where the application has them.
 #[test]
-fn from_where_the_octets_lie() {
+fn from_where_the_bytes_lie() {
     let port = |gathers, passes_whole| PortConfig {
         tx_checksum: true,
         tso_max: 65_535,
@@ -147,7 +147,7 @@ fn a_small_mss_is_obeyed() {
                 watched.set(watched.get().max(segment.payload.len()));
             }
         });
-        pair.finish(PATIENCE);
+        pair.finish(TIMEOUT);
         // The timestamps come out of the 600.
         assert_eq!(largest.get(), 588);
     }

@@ -22,7 +22,7 @@ const ASKED: u64 = 400_000;
 /// Honest clients.
 const CLIENTS: usize = 8;
 /// How long honest clients may take at most, before they count as stopped.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Hosts of the network.
 pub(super) const SERVER: u8 = 2;
@@ -255,7 +255,7 @@ impl World {
         });
         let honest = self.honest;
         let idle = |net: &Network<Node>| matches!(net.host(honest), Node::Stack(host) if host.app.is_idle());
-        let done = self.net.run(begun + PATIENCE, idle);
+        let done = self.net.run(begun + TIMEOUT, idle);
         let whole = CLIENTS as u64 * u64::from(rounds) * (DOWNLOAD + REQUEST);
         let (took, app) =
             (self.net.now().since(begun), self.with(honest, |host, _| (host.app.received, host.app.failed)));

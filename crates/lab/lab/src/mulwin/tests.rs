@@ -213,7 +213,7 @@ fn on_the_wire(cc: &str, ills: &str, seed: u64) -> (Vec<u8>, crate::Outcome) {
 /// With N = 1, as both laws begin, every packet of a run is NewReno's, its date too, and so is every sample of the
 /// window: over a queue, by chance, in bursts that end in timeouts, with marks.
 #[test]
-fn one_is_newreno_to_the_last_octet() {
+fn one_is_newreno_to_the_last_byte() {
     for (seed, ills) in [
         "",
         "loss = 0.01",

@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn flows_have_numbers() {
-        assert_eq!((split("cwnd 2"), split("queue_octets")), (("cwnd", Some(2)), ("queue_octets", None)));
+        assert_eq!((split("cwnd 2"), split("queue_bytes")), (("cwnd", Some(2)), ("queue_bytes", None)));
         assert_eq!(split("odd name"), ("odd name", None));
     }
 }

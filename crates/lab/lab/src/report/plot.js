@@ -59,8 +59,8 @@ function show(value) {
   return String(Number(value.toPrecision(5)));
 }
 
-function save(name, kind, octets) {
-  const link = element("a", { download: name, href: URL.createObjectURL(new Blob([octets], { type: kind })) });
+function save(name, kind, bytes) {
+  const link = element("a", { download: name, href: URL.createObjectURL(new Blob([bytes], { type: kind })) });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }

@@ -106,9 +106,9 @@ fn clients_that_do_not_get_on_are_closed() {
     let mut left_at = |seconds| {
         let mut quiet = 0;
         while quiet < 5 {
-            let before = (worker.totals.connections, worker.totals.octets);
+            let before = (worker.totals.connections, worker.totals.bytes);
             worker.turn(&mut events, Duration::from_millis(10), || Instant::from_secs(seconds)).unwrap();
-            quiet = if before == (worker.totals.connections, worker.totals.octets) { quiet + 1 } else { 0 };
+            quiet = if before == (worker.totals.connections, worker.totals.bytes) { quiet + 1 } else { 0 };
         }
         worker.close_late(Duration::from_secs(60));
         worker.paces.iter().filter(|pace| pace.since < Instant::FAR_FUTURE).count()

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use base::{Duration, Instant};
 
-use super::{Pair, octet};
+use super::{Pair, byte};
 use crate::{Error, Events, ReadError, Shutdown, State, WriteError};
 
 /// Action of the application at its time.
@@ -151,7 +151,7 @@ impl Pair<'_, '_> {
         while self.ends[i].app.written < self.ends[i].app.total {
             let app = &self.ends[i].app;
             let len = (app.write_max - self.input.below(app.write_max)).min(app.total - app.written);
-            let data: Vec<u8> = (app.written..app.written + len).map(|at| octet(i, at)).collect();
+            let data: Vec<u8> = (app.written..app.written + len).map(|at| byte(i, at)).collect();
             match self.ends[i].with(now, |conn, cx| conn.write(cx, &data)) {
                 Ok(took) => {
                     assert!(took > 0 && took <= data.len());
@@ -183,7 +183,7 @@ impl Pair<'_, '_> {
                 Ok(n) => {
                     let app = &mut self.ends[i].app;
                     for (place, &got) in (app.read..).zip(&into[..n]) {
-                        assert_eq!(got, octet(1 - i, place), "byte {place} read by {i}");
+                        assert_eq!(got, byte(1 - i, place), "byte {place} read by {i}");
                     }
                     app.read += n as u32;
                     let stall = app.stall.take_if(|(from, _)| app.read >= *from);

@@ -18,7 +18,7 @@ const BURST_MAX: u32 = 4096;
 
 /// A segment on its way out: header and payload as bytes, and the ECN codepoint.
 pub(super) struct Outgoing {
-    pub(super) octets: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     pub(super) ecn: u8,
 }
 
@@ -223,7 +223,7 @@ impl End {
             let (piece, behind) = rest.split_at(rest.len().min(mss.max(1)));
             let last = behind.is_empty();
             header.flags = if last { flags } else { Flags(flags.0 & !(Flags::FIN | Flags::PSH).0) };
-            self.out.push(Outgoing { octets: emit(&header, piece), ecn });
+            self.out.push(Outgoing { bytes: emit(&header, piece), ecn });
             if last {
                 return;
             }
@@ -322,8 +322,8 @@ impl End {
 }
 
 fn emit(header: &Header, payload: &[u8]) -> Vec<u8> {
-    let mut octets = vec![0; header.len() + payload.len()];
-    let len = header.emit(&mut octets);
-    octets[len..].copy_from_slice(payload);
-    octets
+    let mut bytes = vec![0; header.len() + payload.len()];
+    let len = header.emit(&mut bytes);
+    bytes[len..].copy_from_slice(payload);
+    bytes
 }

@@ -3,7 +3,7 @@
 use base::Seq;
 use wire::tcp::{Flags, Segment};
 
-use super::{Pair, octet};
+use super::{Pair, byte};
 use crate::State;
 
 /// Observations of one end.
@@ -63,7 +63,7 @@ impl Judge {
         let end = seg.seq + seg.seq_len();
         self.end = if new { end } else { self.end.later(end) };
         for (place, &got) in (0..).zip(seg.payload) {
-            assert_eq!(got, octet(self.side, place), "byte {place} behind the SYN");
+            assert_eq!(got, byte(self.side, place), "byte {place} behind the SYN");
         }
         self.mss = seg.options.mss.expect("a SYN says the MSS").into();
         self.shift = seg.options.window_scale;
@@ -96,7 +96,7 @@ impl Judge {
         }
         let first = seg.seq.offset_from(isn + 1);
         for (place, &got) in (first..).zip(seg.payload) {
-            assert_eq!(got, octet(self.side, place), "byte {place} of {seg:?}");
+            assert_eq!(got, byte(self.side, place), "byte {place} of {seg:?}");
         }
         self.end = self.end.later(seg.seq + seg.seq_len());
     }

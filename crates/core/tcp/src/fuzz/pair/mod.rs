@@ -34,7 +34,7 @@ const STEPS_MAX: u32 = 400_000;
 const FEW: u32 = 5;
 
 /// The byte at `place` of the stream that end `side` sends.
-fn octet(side: usize, place: u32) -> u8 {
+fn byte(side: usize, place: u32) -> u8 {
     (place.wrapping_mul(31) ^ (place >> 8).wrapping_mul(17)) as u8 ^ (side as u8 * 0x55)
 }
 
@@ -46,7 +46,7 @@ pub struct Course {
     /// Segments that did not arrive.
     pub lost: u32,
     /// Bytes that the applications read.
-    pub octets: u32,
+    pub bytes: u32,
     /// Segments sent again.
     pub retransmits: u64,
     /// Retransmission timeouts.
@@ -108,7 +108,7 @@ pub fn pair_told(data: &[u8], tell: &mut dyn FnMut(Instant, Arguments<'_>)) -> C
 }
 
 /// Returns the input of run number `seed`.
-pub fn pair_octets(seed: u64) -> Vec<u8> {
+pub fn pair_bytes(seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     let mut data = vec![0; 200 + rng.below(LONGEST) as usize];
     rng.fill(&mut data);
@@ -145,7 +145,7 @@ impl Pair<'_, '_> {
             Opening::Fast(Some(offer)) => {
                 let app = &self.ends[0].app;
                 let most = if offer.takes_data() { app.total.min(3000) } else { 0 };
-                let data: Vec<u8> = (0..most).map(|place| octet(0, place)).collect();
+                let data: Vec<u8> = (0..most).map(|place| byte(0, place)).collect();
                 let taken = self.ends[0].connect_fast(now, &offer, &data);
                 self.ends[0].app.written = taken as u32;
             }
@@ -169,8 +169,8 @@ impl Pair<'_, '_> {
             }
             let at = due.unwrap_or_else(|| panic!("both ends wait for ever\n{:#?}", self.state()));
             // Every loss may cost a timeout that was doubled to the utmost.
-            let patience = Duration::from_secs(1800 + 150 * u64::from(self.path.lost));
-            let late = at.since(start) > patience || step > STEPS_MAX;
+            let timeout = Duration::from_secs(1800 + 150 * u64::from(self.path.lost));
+            let late = at.since(start) > timeout || step > STEPS_MAX;
             assert!(!late, "not over after {step} steps, at {at:?}, begun {start:?}\n{:#?}", self.state());
             self.now = self.now.max(at);
             if self.path.due().is_some_and(|at| at <= self.now) {
@@ -192,8 +192,8 @@ impl Pair<'_, '_> {
     fn flush(&mut self) {
         for i in 0..2 {
             for sent in core::mem::take(&mut self.ends[i].out) {
-                let octets = sent.octets.clone();
-                let (.., seg) = wire::tcp::parse(&octets).expect("a connection emits what parses");
+                let bytes = sent.bytes.clone();
+                let (.., seg) = wire::tcp::parse(&bytes).expect("a connection emits what parses");
                 let fate = self.path.launch(i, &self.ends[i].key, sent, self.now, &mut self.input);
                 let (seq, len, sack) = (seg.seq, seg.payload.len(), seg.options.sack);
                 self.tell(format_args!(
@@ -206,15 +206,15 @@ impl Pair<'_, '_> {
                 ));
                 let room = usize::from(self.ends[i].mtu) - if self.ends[i].key.is_v4() { 20 } else { 40 };
                 let other = self.judges[1 - i];
-                self.judges[i].watch(&other, &seg, octets.len(), room);
+                self.judges[i].watch(&other, &seg, bytes.len(), room);
             }
         }
     }
 
     fn arrive(&mut self) {
         let Some((to, cargo)) = self.path.land() else { return };
-        let (octets, ecn) = match cargo {
-            Cargo::Segment { octets, ecn } => (octets, ecn),
+        let (bytes, ecn) = match cargo {
+            Cargo::Segment { bytes, ecn } => (bytes, ecn),
             Cargo::TooBig { mtu, seq } => {
                 if self.ends[to].lives() {
                     let kind = IcmpError::TooBig { mtu };
@@ -223,7 +223,7 @@ impl Pair<'_, '_> {
                 return;
             }
         };
-        let (.., mut seg) = wire::tcp::parse(&octets).expect("it parsed before");
+        let (.., mut seg) = wire::tcp::parse(&bytes).expect("it parsed before");
         seg.ecn = ecn;
         let mut payload = Vec::new();
         while let Some(next) = self.next_of_row(to, &seg, seg.payload.len().max(payload.len())) {
@@ -251,8 +251,8 @@ impl Pair<'_, '_> {
             return None;
         }
         let (target, cargo) = self.path.peek(self.now + self.merge)?;
-        let Cargo::Segment { octets, ecn } = cargo else { return None };
-        let (.., next) = wire::tcp::parse(octets).expect("it parsed before");
+        let Cargo::Segment { bytes, ecn } = cargo else { return None };
+        let (.., next) = wire::tcp::parse(bytes).expect("it parsed before");
         let plain = |flags: Flags| flags.0 & !(Flags::ACK | Flags::PSH).0 == 0;
         let follows = target == to && next.seq == seg.seq + len as u32 && !next.payload.is_empty();
         let alike = next.ack == seg.ack && next.options == seg.options && *ecn == seg.ecn;
@@ -260,7 +260,7 @@ impl Pair<'_, '_> {
             return None;
         }
         match self.path.land()? {
-            (_, Cargo::Segment { octets, .. }) => Some(octets),
+            (_, Cargo::Segment { bytes, .. }) => Some(bytes),
             (_, Cargo::TooBig { .. }) => None,
         }
     }
@@ -283,7 +283,7 @@ impl Pair<'_, '_> {
         Course {
             segments: self.judges.iter().map(|judge| judge.segments).sum(),
             lost,
-            octets: apps.iter().map(|app| app.read).sum(),
+            bytes: apps.iter().map(|app| app.read).sum(),
             retransmits: sum(|counters| counters.retransmits),
             timeouts: sum(|counters| counters.timeouts),
             closed_window: self.judges.iter().any(|judge| judge.closed_window),

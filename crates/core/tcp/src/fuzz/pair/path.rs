@@ -31,7 +31,7 @@ pub(super) struct Link {
 
 /// Packet on the path.
 pub(super) enum Cargo {
-    Segment { octets: Vec<u8>, ecn: Ecn },
+    Segment { bytes: Vec<u8>, ecn: Ecn },
     TooBig { mtu: u16, seq: Seq },
 }
 
@@ -82,11 +82,11 @@ impl Path {
         input: &mut Input<'_>,
     ) -> Fate {
         let link = self.links[from];
-        let Outgoing { octets, ecn } = sent;
+        let Outgoing { bytes, ecn } = sent;
         let headers = if key.is_v4() { 20 } else { 40 };
-        let narrow = link.narrows.filter(|&(since, mtu)| since <= now && octets.len() + headers > mtu.into());
+        let narrow = link.narrows.filter(|&(since, mtu)| since <= now && bytes.len() + headers > mtu.into());
         if let Some((_, mtu)) = narrow {
-            let (.., seg) = wire::tcp::parse(&octets).expect("a connection emits what parses");
+            let (.., seg) = wire::tcp::parse(&bytes).expect("a connection emits what parses");
             self.fly(from, now + link.delay, Cargo::TooBig { mtu, seq: seg.seq });
             return Fate::TooBig;
         }
@@ -95,7 +95,7 @@ impl Path {
             self.lost += 1;
         }
         if fate == Fate::Damaged {
-            assert!(!survives(key, &octets, input), "a damaged segment passed for a sound one");
+            assert!(!survives(key, &bytes, input), "a damaged segment passed for a sound one");
         }
         let copies = match fate {
             Fate::Lost | Fate::Damaged => 0,
@@ -106,7 +106,7 @@ impl Path {
             let jitter = Duration::from_micros(input.below(link.jitter.as_micros() as u32).into());
             let held = if fate == Fate::Held { link.delay * 2 } else { Duration::ZERO };
             let ecn = if fate == Fate::Marked { Ecn::Marked } else { Ecn::of(ecn) };
-            let cargo = Cargo::Segment { octets: octets.clone(), ecn };
+            let cargo = Cargo::Segment { bytes: bytes.clone(), ecn };
             self.fly(1 - from, now + link.delay + jitter + held, cargo);
         }
         fate
@@ -127,22 +127,22 @@ impl Link {
         if ills == [0; 5] {
             return Fate::Passes;
         }
-        let mut octet = u32::from(input.u8());
+        let mut byte = u32::from(input.u8());
         const FATES: [Fate; 5] = [Fate::Lost, Fate::Doubled, Fate::Held, Fate::Damaged, Fate::Marked];
         for (share, fate) in ills.into_iter().zip(FATES) {
-            if octet != 0 && octet <= share.into() {
+            if byte != 0 && byte <= share.into() {
                 let deaf = fate == Fate::Marked && ecn == 0;
                 return if deaf { Fate::Passes } else { fate };
             }
-            octet = octet.saturating_sub(share.into());
+            byte = byte.saturating_sub(share.into());
         }
         Fate::Passes
     }
 }
 
 /// Does a packet of which one bit was turned over pass for a sound one of this flow?
-fn survives(key: &FlowKey, octets: &[u8], input: &mut Input<'_>) -> bool {
-    let Ok((src_port, dst_port, seg)) = wire::tcp::parse(octets) else { return false };
+fn survives(key: &FlowKey, bytes: &[u8], input: &mut Input<'_>) -> bool {
+    let Ok((src_port, dst_port, seg)) = wire::tcp::parse(bytes) else { return false };
     let (local, remote) = (key.local(), key.remote());
     let below = Below { link: None, src: local.addr, dst: remote.addr, tos: 0, ttl: 64, label: 0 };
     let header = wire::tcp::Header {

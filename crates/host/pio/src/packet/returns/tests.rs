@@ -80,9 +80,9 @@ fn claims_and_every_queue_come_back() {
                 hear(port, &mut events, |port| !matches!(port.wait(Some(Duration::ZERO)), Ok(Wake::Ready)));
                 let mut frame = port.take().expect("a frame");
                 frame.set_range(frame.headroom(), 60);
-                let mut wish = TxBatch::from([TxPacket { frame, meta: TxMeta::default() }]);
-                assert!(matches!(port.tx(&mut wish), Err(IoError::Down)));
-                wish.drain(..).for_each(|packet| port.retire(packet.frame));
+                let mut request = TxBatch::from([TxPacket { frame, meta: TxMeta::default() }]);
+                assert!(matches!(port.tx(&mut request), Err(IoError::Down)));
+                request.drain(..).for_each(|packet| port.retire(packet.frame));
                 assert!(hear(port, &mut events, says_down));
             }
             events.clear();

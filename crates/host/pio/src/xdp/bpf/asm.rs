@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use Reg::*;
 
-    fn octets(insns: &[Insn]) -> Vec<[u8; 8]> {
+    fn bytes(insns: &[Insn]) -> Vec<[u8; 8]> {
         // SAFETY: `Insn` is eight bytes without padding.
         insns.iter().map(|i| unsafe { core::mem::transmute::<Insn, [u8; 8]>(*i) }).collect()
     }
@@ -125,7 +125,7 @@ mod tests {
             [0x85, 0x00, 0, 0, 51, 0, 0, 0],
             [0x95, 0x00, 0, 0, 0, 0, 0, 0],
         ];
-        assert_eq!(octets(&asm.finish()), expected);
+        assert_eq!(bytes(&asm.finish()), expected);
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
             [0xb7, 0x00, 0, 0, 2, 0, 0, 0],
             [0x95, 0x00, 0, 0, 0, 0, 0, 0],
         ];
-        assert_eq!(octets(&asm.finish()), expected);
+        assert_eq!(bytes(&asm.finish()), expected);
     }
 
     #[test]

@@ -27,6 +27,6 @@ impl LocalKey {
 
     /// This address and port are ours.
     pub(crate) fn exact(addr: Addr, port: u16) -> LocalKey {
-        LocalKey { addr: addr.octets(), zero: 0, port: port.to_be() }
+        LocalKey { addr: addr.bytes(), zero: 0, port: port.to_be() }
     }
 }

@@ -75,7 +75,7 @@ fn ether(ip: &[u8]) -> Vec<u8> {
 
 /// An IP packet with nothing right that the program does not look at.
 fn ip(src: Addr, dst: Addr, protocol: u8, options: usize, payload: &[u8]) -> Vec<u8> {
-    match (src.v4_octets(), dst.v4_octets()) {
+    match (src.v4_bytes(), dst.v4_bytes()) {
         (Some(src), Some(dst)) => {
             let mut header = vec![0; 20 + options];
             header[0] = 0x45 + (options / 4) as u8;
@@ -88,8 +88,8 @@ fn ip(src: Addr, dst: Addr, protocol: u8, options: usize, payload: &[u8]) -> Vec
             let mut header = [0; 40];
             header[0] = 0x60;
             header[6] = protocol;
-            header[8..24].copy_from_slice(&src.octets());
-            header[24..40].copy_from_slice(&dst.octets());
+            header[8..24].copy_from_slice(&src.bytes());
+            header[24..40].copy_from_slice(&dst.bytes());
             [&header[..], payload].concat()
         }
     }
@@ -313,7 +313,7 @@ fn packet_sockets_take_the_same() {
             continue;
         }
         let ours = bench.ours(&packet);
-        let to_us = packet.get(38..54).is_some_and(|to| to == addr("2001:db8::1").octets());
+        let to_us = packet.get(38..54).is_some_and(|to| to == addr("2001:db8::1").bytes());
         if to_us && packet[12..14] == [0x86, 0xdd] && packet[0] & 1 == 0 && packet[14] >> 4 == 6 {
             let whole =
                 upper(packet[20], &packet[54..]).filter(|(kind, rest)| *kind == 6 && rest.len() >= 20);

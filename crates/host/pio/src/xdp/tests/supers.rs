@@ -86,8 +86,8 @@ fn datagram(port: &mut impl PacketIo, mac: [u8; 6], payload: u8) -> TxPacket {
     data[6..12].copy_from_slice(&ours);
     data[12..14].copy_from_slice(&[8, 0]);
     data[14..24].copy_from_slice(&[0x45, 0, 0, 29, 0, 0, 0x40, 0, 64, 17]);
-    data[26..30].copy_from_slice(&addr(OURS).v4_octets().unwrap());
-    data[30..34].copy_from_slice(&addr(PEER).v4_octets().unwrap());
+    data[26..30].copy_from_slice(&addr(OURS).v4_bytes().unwrap());
+    data[30..34].copy_from_slice(&addr(PEER).v4_bytes().unwrap());
     let sum = wire::checksum::Sum::of(&data[14..34]).checksum();
     data[24..26].copy_from_slice(&sum.to_be_bytes());
     data[34..42].copy_from_slice(&[0, 9, 0, 9, 0, 9, 0, 0]);

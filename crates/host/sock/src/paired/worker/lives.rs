@@ -14,11 +14,12 @@ impl Worker {
         now: Instant,
         link: u32,
         id: u32,
-        mut wish: Box<Connect>,
+        mut request: Box<Connect>,
     ) {
-        let result =
-            self.begin(link, id, &mut wish, core, |core, wish| core.connect(now, wish).map(|conn| (conn, 0)));
-        self.say(link, Event::Started { id, wish, result: result.map(|(local, _)| local) });
+        let result = self.begin(link, id, &mut request, core, |core, request| {
+            core.connect(now, request).map(|conn| (conn, 0))
+        });
+        self.say(link, Event::Started { id, request, result: result.map(|(local, _)| local) });
     }
 
     /// Enters a connection that `connect` makes, with so many bytes in its SYN.
@@ -26,13 +27,13 @@ impl Worker {
         &mut self,
         link: u32,
         id: u32,
-        wish: &mut Connect,
+        request: &mut Connect,
         core: &mut Core,
         connect: impl FnOnce(&mut Core, &Connect) -> Result<(ConnId, usize), OpError>,
     ) -> Result<(Endpoint, usize), OpError> {
         let index = self.enrol(link, id).ok_or(OpError::NoBuffers)?;
-        wish.owner = index;
-        match connect(core, wish) {
+        request.owner = index;
+        match connect(core, request) {
             Ok((conn, taken)) => {
                 if let Some(stream) = self.stream(index) {
                     stream.conn = conn;
@@ -52,14 +53,14 @@ impl Worker {
         core: &mut Core,
         now: Instant,
         link: u32,
-        mut wish: Listen,
+        mut request: Listen,
         credit: u32,
     ) -> Result<Endpoint, OpError> {
-        let id = wish.owner;
+        let id = request.owner;
         let record = Listener { link, id, listener: ListenerId(NONE), credit };
         let index = self.records.insert(Record::Listener(record)).map_err(|_| OpError::NoBuffers)?;
-        wish.owner = index;
-        match core.listen(now, &wish) {
+        request.owner = index;
+        match core.listen(now, &request) {
             Ok((listener, local)) => {
                 set(&mut self.listeners[link as usize], id, index);
                 if let Some(found) = self.listener(link, id) {

@@ -105,7 +105,7 @@ impl Worker {
 
     fn command(&mut self, core: &mut Core, now: Instant, link: u32, command: Command) {
         match command {
-            Command::Connect { id, wish } => self.connect(core, now, link, id, wish),
+            Command::Connect { id, request } => self.connect(core, now, link, id, request),
             Command::Ring { id, ring, upto } => {
                 let index = self.record(link, id);
                 if let Some(stream) = self.stream(index) {
@@ -176,7 +176,7 @@ impl Worker {
                         Change::Park(parked) => core.park(id, parked),
                         Change::Options(options) => core.set_listener_options(id, options),
                         Change::Control(name) => core.set_listener_control(id, name),
-                        Change::FastOpen(wish) => core.set_fast_open(id, wish),
+                        Change::FastOpen(request) => core.set_fast_open(id, request),
                         Change::Keys(keys) => core.set_listener_keys(id, keys),
                     }
                 }
@@ -199,14 +199,14 @@ impl Worker {
                 false => core.bind(local, reuse_addr, reuse_port, v6_only),
                 true => core.bind_free(local, reuse_addr, reuse_port, v6_only),
             }),
-            Call::Listen { wish, credit } => Reply::Local(self.listen(core, now, link, wish, credit)),
-            Call::ConnectFast { id, mut wish, no_cookie, data } => {
-                Reply::Begun(self.begin(link, id, &mut wish, core, |core, wish| {
-                    core.connect_fast(now, wish, no_cookie, &data)
+            Call::Listen { request, credit } => Reply::Local(self.listen(core, now, link, request, credit)),
+            Call::ConnectFast { id, mut request, no_cookie, data } => {
+                Reply::Begun(self.begin(link, id, &mut request, core, |core, request| {
+                    core.connect_fast(now, request, no_cookie, &data)
                 }))
             }
-            Call::MaySend { wish, no_cookie } => {
-                Reply::MaySend(core.may_send_with_syn(now, &wish, no_cookie))
+            Call::MaySend { request, no_cookie } => {
+                Reply::MaySend(core.may_send_with_syn(now, &request, no_cookie))
             }
             Call::ChangeKeys { id, change } => Reply::Keyed(match conn(self, id) {
                 Some(conn) => core.change_keys(conn, &change),

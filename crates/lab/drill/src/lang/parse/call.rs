@@ -186,7 +186,7 @@ fn unescape(text: &str, at: Span) -> Result<String> {
             Some('x') => {
                 let digits: String = chars.by_ref().take(2).collect();
                 match u8::from_str_radix(&digits, 16) {
-                    Ok(octet) => char::from(octet),
+                    Ok(byte) => char::from(byte),
                     Err(_) => return Err(Diagnostic::new(at, "`\\x` without two digits", "such as \\x1f")),
                 }
             }

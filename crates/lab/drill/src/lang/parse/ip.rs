@@ -61,9 +61,9 @@ impl Parser<'_> {
                 return self.ecn(name, info);
             }
             "tos" | "class" => {
-                let octet = self.u8("the byte of the traffic class")?;
-                info.ecn = Some(Ecn::Bits(octet & 3));
-                info.dscp = Some(octet & !3);
+                let byte = self.u8("the byte of the traffic class")?;
+                info.ecn = Some(Ecn::Bits(byte & 3));
+                info.dscp = Some(byte & !3);
             }
             "dscp" => info.dscp = Some(self.dscp()?),
             "flowlabel" => info.label = Some(self.number("a flow label", 0, 0xf_ffff)? as u32),

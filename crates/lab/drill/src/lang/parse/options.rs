@@ -57,21 +57,21 @@ impl Parser<'_> {
             "sackOK" => TcpOption::SackPermitted,
             "sack" => TcpOption::Sack(self.sack_blocks()?),
             "TS" => self.timestamps()?,
-            "FO" => TcpOption::FastOpen(self.octets()?),
-            "FOEXP" => TcpOption::FastOpenExp(self.octets()?),
+            "FO" => TcpOption::FastOpen(self.bytes()?),
+            "FOEXP" => TcpOption::FastOpenExp(self.bytes()?),
             "md5" if self.accept_word("valid")? => TcpOption::Md5(Digest::Valid),
-            "md5" => TcpOption::Md5(Digest::Octets(self.octets()?)),
+            "md5" => TcpOption::Md5(Digest::Bytes(self.bytes()?)),
             "ao" => TcpOption::Ao {
                 key_id: self.u8("a KeyID")?,
                 next: self.u8("a KeyID")?,
-                mac: if self.accept_word("valid")? { Digest::Valid } else { Digest::Octets(self.octets()?) },
+                mac: if self.accept_word("valid")? { Digest::Valid } else { Digest::Bytes(self.bytes()?) },
             },
             "ECN" => self.accecn()?,
             "AccECN0" => self.accecn_of(ACCECN[0])?,
             "AccECN1" => self.accecn_of(ACCECN[1])?,
             "gen" => {
                 let kind = self.suffix()?.parse().map_err(|_| unknown(at, WHAT))?;
-                TcpOption::Other(kind, self.octets()?)
+                TcpOption::Other(kind, self.bytes()?)
             }
             "exp" => self.experiment(at, WHAT)?,
             _ => return Err(Diagnostic::new(at, format!("`{name}`"), WHAT)),
@@ -95,12 +95,12 @@ impl Parser<'_> {
     fn experiment(&mut self, at: Span, what: &str) -> Result<TcpOption> {
         let name = self.suffix()?;
         let magic = match name.as_str() {
-            "FO" => return Ok(TcpOption::FastOpenExp(self.octets()?)),
+            "FO" => return Ok(TcpOption::FastOpenExp(self.bytes()?)),
             "tarr" => TARR,
             _ => u16::from_str_radix(&name, 16).map_err(|_| unknown(at, what))?,
         };
         let mut data = magic.to_be_bytes().to_vec();
-        data.extend(self.octets()?);
+        data.extend(self.bytes()?);
         Ok(TcpOption::Other(EXPERIMENT, data))
     }
 
@@ -167,7 +167,7 @@ impl Parser<'_> {
     }
 
     /// Bytes as hexadecimal digits, perhaps none.
-    fn octets(&mut self) -> Result<Vec<u8>> {
+    fn bytes(&mut self) -> Result<Vec<u8>> {
         let token = self.peek()?;
         if !matches!(token.kind, Tok::Word | Tok::Int | Tok::Hex) {
             return Ok(Vec::new());
@@ -175,12 +175,12 @@ impl Parser<'_> {
         let text = self.text(token.span);
         let text = self.lexer.define(text).unwrap_or(text);
         let digits = text.strip_prefix("0x").unwrap_or(text).as_bytes();
-        let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let octets: Option<Vec<u8>> = digits.chunks(2).map(octet).collect();
-        match octets {
-            Some(octets) if digits.len().is_multiple_of(2) => {
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+        match bytes {
+            Some(bytes) if digits.len().is_multiple_of(2) => {
                 self.next()?;
-                Ok(octets)
+                Ok(bytes)
             }
             _ => self.complain("an even number of hexadecimal digits"),
         }
@@ -204,9 +204,9 @@ impl TcpOption {
             TcpOption::FastOpen(cookie) => 2 + cookie.len(),
             TcpOption::FastOpenExp(cookie) => 4 + cookie.len(),
             TcpOption::Md5(Digest::Valid) => 18,
-            TcpOption::Md5(Digest::Octets(octets)) => 2 + octets.len(),
+            TcpOption::Md5(Digest::Bytes(bytes)) => 2 + bytes.len(),
             TcpOption::Ao { mac: Digest::Valid, .. } => 16,
-            TcpOption::Ao { mac: Digest::Octets(octets), .. } => 4 + octets.len(),
+            TcpOption::Ao { mac: Digest::Bytes(bytes), .. } => 4 + bytes.len(),
             TcpOption::AccEcn { counters, .. } => 2 + 3 * counters.len(),
             TcpOption::Other(_, data) => 2 + data.len(),
         }

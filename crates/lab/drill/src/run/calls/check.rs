@@ -2,7 +2,7 @@
 
 use super::{Answer, Got, Request, Stop, message};
 use crate::lang::{Call, Expr, ExprKind};
-use crate::run::flow::{Flow, Stage, octet};
+use crate::run::flow::{Flow, Stage, byte};
 use crate::run::runner::Runner;
 use crate::run::symbols::errno_name;
 use sock::{EpollEvent, PollFd};
@@ -109,22 +109,22 @@ fn compare(run: &mut Runner, call: &Call, request: &Request, got: &Got) -> Resul
     match (request, got) {
         (
             Request::Recv { flags, .. } | Request::RecvMessage { flags, .. },
-            Got::Octets(octets) | Got::Message(octets, _),
+            Got::Bytes(bytes) | Got::Message(bytes, _),
         ) => {
             let script_fd = run.int(&call.arguments[0])?;
             let Some(flow) = run.flow_of_mut(script_fd) else { return Ok(()) };
             let first = flow.read as u32 + 1;
             // What is thrown away (MSG_TRUNC) is not shown.
-            let shown = if flags.discard { 0 } else { octets.len() };
-            if let Some(i) = (0..shown).find(|&i| octets[i] != octet(first.wrapping_add(i as u32))) {
+            let shown = if flags.discard { 0 } else { bytes.len() };
+            if let Some(i) = (0..shown).find(|&i| bytes[i] != byte(first.wrapping_add(i as u32))) {
                 return Stop::fail(format!("{}(): byte {i} is not what the peer sent there", call.name));
             }
             if !flags.peek {
-                flow.read += octets.len() as u64;
+                flow.read += bytes.len() as u64;
             }
             Ok(())
         }
-        (Request::GetOption { .. }, Got::Octets(octets)) => option_value(run, call, octets),
+        (Request::GetOption { .. }, Got::Bytes(bytes)) => option_value(run, call, bytes),
         (_, Got::Number(number)) => {
             let Some(ExprKind::Array(values)) = call.arguments.get(2).map(|a| &a.kind) else { return Ok(()) };
             let Some(value) = values.first() else { return Ok(()) };
@@ -147,9 +147,9 @@ pub(super) fn same(run: &Runner, what: &str, expected: &Expr, seen: i64) -> Resu
     }
 }
 
-fn option_value(run: &Runner, call: &Call, octets: &[u8]) -> Result<()> {
+fn option_value(run: &Runner, call: &Call, bytes: &[u8]) -> Result<()> {
     let name = option_name(call);
-    let words: Vec<i32> = octets.as_chunks::<4>().0.iter().map(|word| i32::from_ne_bytes(*word)).collect();
+    let words: Vec<i32> = bytes.as_chunks::<4>().0.iter().map(|word| i32::from_ne_bytes(*word)).collect();
     match call.arguments.get(3).map(|argument| &argument.kind) {
         Some(ExprKind::Array(values)) => {
             for (i, value) in values.iter().enumerate() {
@@ -170,8 +170,8 @@ fn option_value(run: &Runner, call: &Call, octets: &[u8]) -> Result<()> {
             Ok(())
         }
         Some(ExprKind::Text(text)) => {
-            let end = octets.iter().position(|&o| o == 0).unwrap_or(octets.len());
-            let seen = String::from_utf8_lossy(&octets[..end]);
+            let end = bytes.iter().position(|&o| o == 0).unwrap_or(bytes.len());
+            let seen = String::from_utf8_lossy(&bytes[..end]);
             if seen == *text {
                 return Ok(());
             }

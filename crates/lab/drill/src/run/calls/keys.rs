@@ -87,7 +87,7 @@ pub(super) fn value(run: &Runner, name: i32, expr: &Expr) -> Result<Vec<u8>> {
     let (Some(&(option, _, len, layout)), ExprKind::Struct(fields)) = (known, &expr.kind) else {
         return Stop::unsupported("keys that are not given with the socket option");
     };
-    let mut octets = vec![0; len];
+    let mut bytes = vec![0; len];
     for field in fields {
         let ExprKind::Field(name, _, value) = &field.kind else {
             return Stop::fail(format!("{option} wants {{field=value, ...}}"));
@@ -96,26 +96,26 @@ pub(super) fn value(run: &Runner, name: i32, expr: &Expr) -> Result<Vec<u8>> {
             return Stop::unsupported(format!("{option} with a field {name}"));
         };
         match (&value.kind, len) {
-            (_, 128) => put_addr(&mut octets, endpoint_of(run, value, run.options.remote, 0)?.addr),
+            (_, 128) => put_addr(&mut bytes, endpoint_of(run, value, run.options.remote, 0)?.addr),
             (ExprKind::Text(text), _) => {
                 let text: Vec<u8> = text.chars().map(|c| c as u8).take(len).collect();
-                octets[at..at + text.len()].copy_from_slice(&text);
+                bytes[at..at + text.len()].copy_from_slice(&text);
             }
-            (_, BIT..) => octets[at] |= u8::from(run.int(value)? != 0) << (len - BIT),
+            (_, BIT..) => bytes[at] |= u8::from(run.int(value)? != 0) << (len - BIT),
             _ => {
                 let number = run.int(value)?.to_ne_bytes();
-                octets[at..at + len].copy_from_slice(number.get(..len).unwrap_or_default());
+                bytes[at..at + len].copy_from_slice(number.get(..len).unwrap_or_default());
             }
         }
     }
-    Ok(octets)
+    Ok(bytes)
 }
 
-fn put_addr(octets: &mut [u8], addr: Addr) {
-    let (family, at, addr) = match addr.v4_octets() {
+fn put_addr(bytes: &mut [u8], addr: Addr) {
+    let (family, at, addr) = match addr.v4_bytes() {
         Some(v4) => (libc::AF_INET, 4, v4.to_vec()),
-        None => (libc::AF_INET6, 8, addr.octets().to_vec()),
+        None => (libc::AF_INET6, 8, addr.bytes().to_vec()),
     };
-    octets[..2].copy_from_slice(&(family as u16).to_ne_bytes());
-    octets[at..at + addr.len()].copy_from_slice(&addr);
+    bytes[..2].copy_from_slice(&(family as u16).to_ne_bytes());
+    bytes[at..at + addr.len()].copy_from_slice(&addr);
 }

@@ -134,7 +134,7 @@ pub enum Got {
     /// A new descriptor, and the peer of an accepted one.
     Descriptor(Fd, Option<Endpoint>),
     /// Bytes read.
-    Octets(Vec<u8>),
+    Bytes(Vec<u8>),
     /// Bytes read, and control messages.
     Message(Vec<u8>, Received),
     /// A report of the error queue.

@@ -3,7 +3,7 @@
 use super::numbers::{self, recv_flags, send_flags, timeout};
 use super::{FastOpen, Request, Stop};
 use crate::lang::{Call, Expr, ExprKind};
-use crate::run::flow::octet;
+use crate::run::flow::byte;
 use crate::run::runner::Runner;
 use base::{Addr, Endpoint};
 use sock::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready};
@@ -139,7 +139,7 @@ impl Arguments<'_> {
         // The bytes that belong at this place of the stream.
         let script_fd = self.int(0)?;
         let first = self.run.flow_of(script_fd).map_or(0, |flow| flow.written) as u32;
-        let data = (1..=len as u32).map(|i| octet(first.wrapping_add(i))).collect();
+        let data = (1..=len as u32).map(|i| byte(first.wrapping_add(i))).collect();
         Ok(Request::Send { fd: self.fd(0)?, data, flags, fast_open: None })
     }
 
@@ -226,12 +226,12 @@ impl Arguments<'_> {
     /// The value of a setsockopt, cut to its length.
     fn value(&self) -> Result<Vec<u8>> {
         let len = bounded(self.int(4)?)?;
-        let mut octets = self.octets(self.get(3)?)?;
-        octets.resize(len, 0);
-        Ok(octets)
+        let mut bytes = self.bytes(self.get(3)?)?;
+        bytes.resize(len, 0);
+        Ok(bytes)
     }
 
-    fn octets(&self, expr: &Expr) -> Result<Vec<u8>> {
+    fn bytes(&self, expr: &Expr) -> Result<Vec<u8>> {
         Ok(match &expr.kind {
             ExprKind::Array(items) => {
                 let words: Result<Vec<[u8; 4]>> =
@@ -241,7 +241,7 @@ impl Arguments<'_> {
             // A character of a text is a byte, as in C.
             ExprKind::Text(text) => text.chars().map(|c| c as u8).collect(),
             ExprKind::Struct(fields) => {
-                let mut octets = Vec::new();
+                let mut bytes = Vec::new();
                 for field in fields {
                     let ExprKind::Field(name, _, value) = &field.kind else {
                         return Stop::unsupported("an option whose value is such a struct");
@@ -249,13 +249,13 @@ impl Arguments<'_> {
                     let number = self.run.int(value)?;
                     match name.as_str() {
                         "onoff" | "linger" | "l_onoff" | "l_linger" => {
-                            octets.extend((number as i32).to_ne_bytes());
+                            bytes.extend((number as i32).to_ne_bytes());
                         }
-                        "tv_sec" | "tv_usec" => octets.extend(number.to_ne_bytes()),
+                        "tv_sec" | "tv_usec" => bytes.extend(number.to_ne_bytes()),
                         _ => return Stop::unsupported(format!("an option whose value has a field {name}")),
                     }
                 }
-                octets
+                bytes
             }
             _ => (self.run.int(expr)? as i32).to_ne_bytes().to_vec(),
         })

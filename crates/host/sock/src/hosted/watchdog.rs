@@ -3,7 +3,7 @@
 //! as soon as a thread of the program waits too.
 
 use super::{Hosted, LOOK_AGAIN, Shared, Turn};
-use crate::rhythm::{BOUND, Found, Next, Rhythm};
+use crate::watchdog_interval::{BOUND, Found, Next, WatchdogInterval};
 use base::Duration;
 use pio::{Beacon, Wake};
 use std::os::fd::AsRawFd;
@@ -12,25 +12,25 @@ use std::sync::{Arc, Weak};
 /// Starts the thread; it ends when the last handle to `hosted` is gone.
 pub(super) fn start(hosted: &Arc<Hosted>) -> std::io::Result<()> {
     let weak = Arc::downgrade(hosted);
-    let thread = std::thread::Builder::new().name("millstream-backstop".into());
+    let thread = std::thread::Builder::new().name("ms-watchdog".into());
     let handle = thread.spawn(move || {
         if let Some(hosted) = weak.upgrade() {
             hosted.host.shield_thread();
         }
         run(&weak);
     })?;
-    hosted.nudge.begin(handle.thread());
+    hosted.watchdog.begin(handle.thread());
     Ok(())
 }
 
 fn run(hosted: &Weak<Hosted>) {
-    let mut rhythm = Rhythm::default();
+    let mut watchdog_interval = WatchdogInterval::default();
     let mut late = false;
     loop {
-        std::thread::park_timeout(rhythm.pause());
+        std::thread::park_timeout(watchdog_interval.pause());
         let Some(hosted) = hosted.upgrade() else { return };
-        let found = look(&hosted, &mut rhythm, &mut late);
-        match rhythm.on_look(found, hosted.nudge.returns()) {
+        let found = look(&hosted, &mut watchdog_interval, &mut late);
+        match watchdog_interval.on_look(found, hosted.watchdog.returns()) {
             Next::Look(_) => {}
             Next::Park => park(hosted),
             Next::Lead => lead(&hosted),
@@ -40,10 +40,10 @@ fn run(hosted: &Weak<Hosted>) {
 
 /// Turns the core if nothing has for a while. `late`: an event loop had been told that there is something, and will be
 /// late if it has not come until the next look.
-fn look(hosted: &Hosted, rhythm: &mut Rhythm, late: &mut bool) -> Found {
+fn look(hosted: &Hosted, watchdog_interval: &mut WatchdogInterval, late: &mut bool) -> Found {
     let Some(mut shared) = hosted.try_shared() else { return Found::Away };
     // Who has made way takes over from no thread that works.
-    rhythm.rely(shared.engine.waiting.has_excused());
+    watchdog_interval.rely(shared.engine.waiting.has_excused());
     if shared.lead.asleep.is_some() {
         let lit = shared.lead.loops.as_ref().is_some_and(|beacon| is_lit(beacon, Duration::ZERO));
         if lit && *late {
@@ -103,7 +103,7 @@ fn park(hosted: Arc<Hosted>) {
         return;
     }
     drop(shared);
-    hosted.nudge.park();
+    hosted.watchdog.park();
     // The program may have returned between our look and this: then no thread sleeps and we go on.
     if hosted.try_shared().is_some_and(|shared| shared.lead.asleep.is_none()) {
         return;
@@ -112,7 +112,7 @@ fn park(hosted: Arc<Hosted>) {
     drop(hosted);
     loop {
         let Some(hosted) = weak.upgrade() else { return };
-        if !hosted.nudge.is_parked() {
+        if !hosted.watchdog.is_parked() {
             return;
         }
         drop(hosted);

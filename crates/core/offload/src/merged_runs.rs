@@ -7,22 +7,22 @@ use core::ops::Range;
 use base::FlowKey;
 use wire::checksum::Summer;
 
-use crate::octets::word;
-use crate::train::{Refusal, Train};
+use crate::bytes::word;
+use crate::merged_run::{MergedRun, Refusal};
 
 /// Places of flows; two flows that share one lose merged runs and nothing else.
 const PLACES: usize = 256;
 /// Bytes of a packet from which on it is worth looking whether it joins a merged run.
-pub const TRAIN_WORTH: usize = 512;
+pub const MERGE_WORTH: usize = 512;
 /// No packet.
 const NONE: u16 = u16::MAX;
 
 base::counters! {
     /// Counters of merged packets, and of the reasons why others were not merged.
-    pub struct TrainCounters {
+    pub struct GroCounters {
         packets: "Packets of batches of several that stand alone or are the first of a merged run.",
         joined: "Packets that joined a merged run.",
-        trains: "Merged runs: runs of packets delivered as one.",
+        merged_runs: "Merged runs: runs of packets delivered as one.",
         closed: "Packets behind a merged run that had ended with PSH or a shorter segment.",
         full: "Packets behind a merged run as long as may be.",
         differs: "Packets with another header than the one before them.",
@@ -32,7 +32,7 @@ base::counters! {
 
 /// Finds packets that continue each other among those of a batch, where they are known by their places. Nothing is kept
 /// from batch to batch, and nothing is allocated.
-pub struct Trains {
+pub struct BatchGro {
     /// Run of each flow's last packet, by a few bits of the flow.
     lasts: [Last; PLACES],
     /// The batch's number.
@@ -43,8 +43,8 @@ pub struct Trains {
     headed: Vec<u16>,
     /// The packet behind one of a merged run.
     after: Vec<u16>,
-    trains: Vec<Begun>,
-    counters: TrainCounters,
+    merged_runs: Vec<Begun>,
+    counters: GroCounters,
 }
 
 #[derive(Clone, Copy)]
@@ -62,37 +62,37 @@ impl Last {
 }
 
 struct Begun {
-    train: Train,
+    merged_run: MergedRun,
     last: u16,
 }
 
-impl Trains {
+impl BatchGro {
     /// For batches of at most `batch` packets.
-    pub fn new(batch: usize) -> Trains {
-        Trains {
+    pub fn new(batch: usize) -> BatchGro {
+        BatchGro {
             lasts: [Last::NEVER; PLACES],
             batch: 1,
             current: NONE,
             headed: vec![NONE; batch],
             after: vec![NONE; batch],
-            trains: Vec::with_capacity(batch),
-            counters: TrainCounters::default(),
+            merged_runs: Vec::with_capacity(batch),
+            counters: GroCounters::default(),
         }
     }
 
     /// Returns the counters, of batches with several packets.
-    pub fn counters(&self) -> &TrainCounters {
+    pub fn counters(&self) -> &GroCounters {
         &self.counters
     }
 
     /// No packet has joined another.
     pub fn is_empty(&self) -> bool {
-        self.trains.is_empty()
+        self.merged_runs.is_empty()
     }
 
     /// The batch is over, if there are merged runs in it: what remains of another is not in the way.
     pub fn clear(&mut self) {
-        self.trains.clear();
+        self.merged_runs.clear();
         self.headed.fill(NONE);
     }
 
@@ -119,7 +119,7 @@ impl Trains {
         sums: Option<Summer>,
         packet: impl FnOnce(u16) -> Option<&'a [u8]>,
     ) -> bool {
-        if next.len() < TRAIN_WORTH {
+        if next.len() < MERGE_WORTH {
             return false;
         }
         let Some(flow) = flow(next, ip) else { return false };
@@ -128,17 +128,17 @@ impl Trains {
             return false;
         }
         let known = self.headed[usize::from(first)];
-        let joined = match self.trains.get_mut(usize::from(known)) {
-            Some(Begun { train, last }) => train.join(next, sums).map(|()| {
+        let joined = match self.merged_runs.get_mut(usize::from(known)) {
+            Some(Begun { merged_run, last }) => merged_run.join(next, sums).map(|()| {
                 self.current = known;
                 core::mem::replace(last, at)
             }),
-            None => match packet(first).and_then(|packet| Train::begin(packet, ip)) {
-                Some(mut train) => train.join(next, sums).map(|()| {
-                    self.current = self.trains.len() as u16;
+            None => match packet(first).and_then(|packet| MergedRun::begin(packet, ip)) {
+                Some(mut merged_run) => merged_run.join(next, sums).map(|()| {
+                    self.current = self.merged_runs.len() as u16;
                     self.headed[usize::from(first)] = self.current;
-                    self.trains.push(Begun { train, last: at });
-                    self.counters.trains += 1;
+                    self.merged_runs.push(Begun { merged_run, last: at });
+                    self.counters.merged_runs += 1;
                     first
                 }),
                 None => return false,
@@ -155,7 +155,7 @@ impl Trains {
     }
 
     /// Those of `packets`, which lie at place `at` and behind it, that join the merged run that the packet before them
-    /// joined, as far as they are its usual ones ([`Train::follow`]); how many.
+    /// joined, as far as they are its usual ones ([`MergedRun::follow`]); how many.
     #[inline]
     pub fn follow<'a>(
         &mut self,
@@ -163,8 +163,10 @@ impl Trains {
         packets: impl Iterator<Item = (&'a [u8], bool)>,
         sum: Summer,
     ) -> u16 {
-        let Some(Begun { train, last }) = self.trains.get_mut(usize::from(self.current)) else { return 0 };
-        let joined = train.follow(packets, sum);
+        let Some(Begun { merged_run, last }) = self.merged_runs.get_mut(usize::from(self.current)) else {
+            return 0;
+        };
+        let joined = merged_run.follow(packets, sum);
         if joined > 0 {
             self.after[usize::from(*last)] = at;
             *last = at + joined - 1;
@@ -187,23 +189,23 @@ impl Trains {
     }
 
     /// The packets from place `at` on are a merged run that was found elsewhere.
-    pub fn adopt(&mut self, at: u16, train: Train) {
-        let last = at + train.count() - 1;
+    pub fn adopt(&mut self, at: u16, merged_run: MergedRun) {
+        let last = at + merged_run.count() - 1;
         self.counters.packets += 1;
-        self.counters.trains += 1;
-        self.counters.joined += u64::from(train.count() - 1);
+        self.counters.merged_runs += 1;
+        self.counters.joined += u64::from(merged_run.count() - 1);
         for before in at..last {
             self.after[usize::from(before)] = before + 1;
         }
-        self.headed[usize::from(at)] = self.trains.len() as u16;
-        self.trains.push(Begun { train, last });
+        self.headed[usize::from(at)] = self.merged_runs.len() as u16;
+        self.merged_runs.push(Begun { merged_run, last });
     }
 
     /// The merged run that the packet at place `at` is the first of.
     #[inline]
-    pub fn headed_by(&self, at: u16) -> Option<&Train> {
+    pub fn headed_by(&self, at: u16) -> Option<&MergedRun> {
         let nth = *self.headed.get(usize::from(at))?;
-        self.trains.get(usize::from(nth)).map(|begun| &begun.train)
+        self.merged_runs.get(usize::from(nth)).map(|begun| &begun.merged_run)
     }
 
     /// The places of the packets of the merged run that the one at place `at` is the first of, if nothing lies between
@@ -211,8 +213,8 @@ impl Trains {
     #[inline]
     pub fn stretch(&self, at: u16) -> Option<Range<u16>> {
         let nth = *self.headed.get(usize::from(at))?;
-        let Begun { train, last } = self.trains.get(usize::from(nth))?;
-        Some(at..*last + 1).filter(|places| places.len() == usize::from(train.count()))
+        let Begun { merged_run, last } = self.merged_runs.get(usize::from(nth))?;
+        Some(at..*last + 1).filter(|places| places.len() == usize::from(merged_run.count()))
     }
 
     /// The packet behind the one at place `at` of a merged run, which is not the last of it.

@@ -9,7 +9,7 @@ use wire::checksum::Sum;
 use wire::packet::{Below, Checksum, Content, Link, Packet, parse_frame, parse_ip};
 use wire::tcp::{Flags, Header, Options, SackBlocks, Segment, Timestamps};
 
-use crate::{TRAIN_MAX, Trains};
+use crate::{BatchGro, MERGE_MAX};
 
 /// Packets in a batch.
 const BATCH: usize = 16;
@@ -19,20 +19,20 @@ const SHORT: usize = 512;
 const LINK: usize = 14;
 
 /// Batches of packets as the bytes say, of few flows, most of which continue the one before.
-pub fn trains(data: &[u8]) {
+pub fn merged_runs(data: &[u8]) {
     let mut input = Input::new(data);
     let mut world = World::new(&mut input);
-    let mut trains = Trains::new(BATCH);
+    let mut merged_runs = BatchGro::new(BATCH);
     while !input.is_empty() {
         let batch: Vec<_> = (0..BATCH).map(|_| world.packet(&mut input)).collect();
         let how = input.u8();
-        check(&mut trains, &batch, world.ip(), !how.is_multiple_of(8), how & 0x18 != 0);
+        check(&mut merged_runs, &batch, world.ip(), !how.is_multiple_of(8), how & 0x18 != 0);
     }
 }
 
 /// Feeds a batch, and compares with a plain reading; as the stack does if `follows`, else packet by packet.
-fn check(trains: &mut Trains, batch: &[Vec<u8>], ip: usize, sums: bool, follows: bool) {
-    trains.begin();
+fn check(merged_runs: &mut BatchGro, batch: &[Vec<u8>], ip: usize, sums: bool, follows: bool) {
+    merged_runs.begin();
     // Of each flow, the places of its packets; and the packets that head merged runs or stand alone.
     let mut flows: Vec<(FlowKey, Vec<usize>)> = Vec::new();
     let (mut first, mut following) = (Vec::new(), 0);
@@ -40,10 +40,10 @@ fn check(trains: &mut Trains, batch: &[Vec<u8>], ip: usize, sums: bool, follows:
         let read = read(packet, ip);
         if following == 0 && follows {
             let rest = batch[at..].iter().map(|packet| (packet.as_slice(), sums));
-            following = trains.follow(at as u16, rest, Sum::of);
+            following = merged_runs.follow(at as u16, rest, Sum::of);
         }
         let joined = following > 0
-            || trains.offer(at as u16, packet, ip, sums.then_some(Sum::of), |place| {
+            || merged_runs.offer(at as u16, packet, ip, sums.then_some(Sum::of), |place| {
                 Some(batch[usize::from(place)].as_slice())
             });
         following = following.saturating_sub(1);
@@ -57,7 +57,7 @@ fn check(trains: &mut Trains, batch: &[Vec<u8>], ip: usize, sums: bool, follows:
         }
         let before = flows.iter().find(|(other, _)| *other == key).and_then(|(_, places)| places.last());
         let may = before.is_some_and(|before| {
-            let size = length(batch, first_of(trains, &first, *before), ip);
+            let size = length(batch, first_of(merged_runs, &first, *before), ip);
             continues(&batch[*before], packet, ip, size, sums)
         });
         assert!(may || !joined, "{before:?} and {at} are not of a kind");
@@ -66,7 +66,7 @@ fn check(trains: &mut Trains, batch: &[Vec<u8>], ip: usize, sums: bool, follows:
             let next = before.is_some_and(|before| before + 1 == at);
             let long = packet.len() >= SHORT && before.is_some_and(|before| batch[*before].len() >= SHORT);
             assert!(!may || !next || !long, "{before:?} and {at} are of a kind");
-            trains.pass(at as u16, &key);
+            merged_runs.pass(at as u16, &key);
             first.push(at as u16);
         }
         match flows.iter_mut().find(|(other, _)| *other == key) {
@@ -76,16 +76,16 @@ fn check(trains: &mut Trains, batch: &[Vec<u8>], ip: usize, sums: bool, follows:
     }
     let mut up: Vec<usize> = Vec::new();
     for place in &first {
-        let members = members(trains, *place);
-        if let Some(train) = trains.headed_by(*place) {
-            assert!(members.len() > 1 && members.len() <= TRAIN_MAX);
+        let members = members(merged_runs, *place);
+        if let Some(merged_run) = merged_runs.headed_by(*place) {
+            assert!(members.len() > 1 && members.len() <= MERGE_MAX);
             for (nth, at) in members.iter().enumerate() {
                 let packet = &batch[*at];
                 let (_, _, segment) = read(packet, ip).expect("it joined");
-                assert_eq!(packet[train.text(nth as u16)], *segment.payload, "its bytes and no other");
+                assert_eq!(packet[merged_run.text(nth as u16)], *segment.payload, "its bytes and no other");
             }
             let pushed = read(&batch[*members.last().expect("several")], ip).expect("it joined").2.flags;
-            assert_eq!(train.is_pushed(), pushed.has(Flags::PSH));
+            assert_eq!(merged_run.is_pushed(), pushed.has(Flags::PSH));
         }
         up.extend(members);
     }
@@ -93,22 +93,22 @@ fn check(trains: &mut Trains, batch: &[Vec<u8>], ip: usize, sums: bool, follows:
         let order: Vec<_> = up.iter().copied().filter(|at| places.contains(at)).collect();
         assert_eq!(order, places, "a flow's packets go up once, in order");
     }
-    trains.clear();
+    merged_runs.clear();
 }
 
 /// The packets that go up with the one at `place`, itself among them.
-fn members(trains: &Trains, place: u16) -> Vec<usize> {
-    let count = trains.headed_by(place).map_or(1, |train| train.count());
+fn members(merged_runs: &BatchGro, place: u16) -> Vec<usize> {
+    let count = merged_runs.headed_by(place).map_or(1, |merged_run| merged_run.count());
     let mut all = vec![usize::from(place)];
     for _ in 1..count {
-        all.push(trains.behind(all[all.len() - 1] as u16).into());
+        all.push(merged_runs.behind(all[all.len() - 1] as u16).into());
     }
     all
 }
 
 /// Which of the packets that head a merged run or stand alone `at` goes up with.
-fn first_of(trains: &Trains, first: &[u16], at: usize) -> usize {
-    let first = first.iter().find(|place| members(trains, **place).contains(&at));
+fn first_of(merged_runs: &BatchGro, first: &[u16], at: usize) -> usize {
+    let first = first.iter().find(|place| members(merged_runs, **place).contains(&at));
     usize::from(*first.expect("each packet goes up"))
 }
 
@@ -142,9 +142,9 @@ fn is_whole(packet: &[u8], ip: usize) -> bool {
 
 /// Are IPv4's header and what is behind it whole? Summed up half-word by half-word, as RFC 1071 has it.
 pub(crate) fn whole_by_hand(packet: &[u8]) -> bool {
-    let sum = |octets: &[u8], start: u32| {
+    let sum = |bytes: &[u8], start: u32| {
         let halves =
-            octets.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |b| u32::from(*b)));
+            bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |b| u32::from(*b)));
         let mut sum = halves.fold(start, |sum, half| sum + half);
         while sum > 0xffff {
             sum = (sum & 0xffff) + (sum >> 16);

@@ -90,7 +90,7 @@ fn model(link: &PairConfig, offload: Offload, seed: u64) -> u64 {
     let mut rng = Rng::new(seed);
     let (mut world, clients, servers) = world_with(link, offload, FLOWS);
     let mut data = vec![vec![0; 400_000]; FLOWS as usize];
-    data.iter_mut().for_each(|octets| rng.fill(octets));
+    data.iter_mut().for_each(|bytes| rng.fill(bytes));
     let (mut sent, mut got) = (vec![0; data.len()], vec![Vec::new(); data.len()]);
     while got.iter().zip(&data).any(|(got, data)| got.len() < data.len()) {
         for (nth, client) in clients.iter().enumerate() {
@@ -116,7 +116,7 @@ fn model(link: &PairConfig, offload: Offload, seed: u64) -> u64 {
     world.pass(Duration::from_secs(2));
     assert_eq!(count(&world.server, "chunks_used"), 0, "nothing is set aside any more");
     assert_eq!(count(&world.client, "no_frame"), 0);
-    count(&world.server, "octets_lent")
+    count(&world.server, "bytes_lent")
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn who_does_not_read_keeps_no_frame() {
     world.pass(Duration::from_millis(50));
     let waiting: u32 = servers.iter().map(|id| world.server.connection(*id).readable()).sum();
     assert!(waiting as usize > 600 * 1448, "more than the port has frames: {waiting}");
-    assert!(count(&world.server, "octets_settled") > 0);
+    assert!(count(&world.server, "bytes_settled") > 0);
     // The port is as good as ever.
     let mut got = Vec::new();
     read_all(&mut world.server, world.now, servers[0], &mut got);
@@ -167,7 +167,7 @@ fn late_readers_are_lent_less() {
         world.server.flush(world.now).unwrap();
         world.now += Duration::from_micros(50);
     }
-    let (lent, settled) = (count(&world.server, "octets_lent"), count(&world.server, "octets_settled"));
+    let (lent, settled) = (count(&world.server, "bytes_lent"), count(&world.server, "bytes_settled"));
     assert_eq!(lent, settled);
     assert!(lent > 0 && lent < got.len() as u64 / 20, "{lent} of {}", got.len());
 }
@@ -189,7 +189,7 @@ fn what_was_lent_ends_with_its_connection() {
         }
         world.client.turn(world.now).unwrap();
         world.server.turn(world.now).unwrap();
-        assert!(count(&world.server, "octets_lent") >= 2 * 8 * 1448, "{how}");
+        assert!(count(&world.server, "bytes_lent") >= 2 * 8 * 1448, "{how}");
         end(&mut world, clients[0], servers[0]);
         // A thread that takes its place has nothing to do with it, and its neighbour reads on.
         let mut got = Vec::new();

@@ -11,7 +11,7 @@
 
 use base::Instant;
 use core::ops::Range;
-use offload::{Train, Trains};
+use offload::{BatchGro, MergedRun};
 use pio::{BATCH_MAX, PacketIo, RxBatch, RxPacket};
 
 use crate::conns::{ConnId, Marks};
@@ -33,13 +33,13 @@ struct Lent {
     /// The connection.
     index: u32,
     batch: u32,
-    /// Its packets' places in the batch: the first of them in [`Loans::places`], and how many.
+    /// Its packets' places in the batch: the first of them in [`BorrowedRx::places`], and how many.
     first: u32,
     count: u32,
     /// Where payload starts in each packet, how much of it each but the last has, and all of it.
     text: u32,
     size: u32,
-    octets: u32,
+    bytes: u32,
     /// Bytes that were read, all if no reader needs the rest.
     done: u32,
 }
@@ -53,7 +53,7 @@ impl Lent {
         current: &'a [RxPacket],
     ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (text, size) = (self.text as usize, self.size as usize);
-        let (done, mut left) = (self.done as usize, (self.octets - self.done) as usize);
+        let (done, mut left) = (self.done as usize, (self.bytes - self.done) as usize);
         let (first, end) = (self.first as usize, (self.first + self.count) as usize);
         let batch = batches.get(self.batch as usize).map_or(current, Vec::as_slice);
         let mut from = text + done % size;
@@ -69,7 +69,7 @@ impl Lent {
     /// Copies what was not read, as much as there is room for; how much that was.
     fn copy(&self, places: &[u16], batches: &[RxBatch], into: &mut [u8]) -> usize {
         let (text, size, done) = (self.text as usize, self.size as usize, self.done as usize);
-        let len = into.len().min((self.octets - self.done) as usize);
+        let len = into.len().min((self.bytes - self.done) as usize);
         let first = self.first as usize;
         let Some(batch) = batches.get(self.batch as usize) else { return 0 };
         if self.count == 1 {
@@ -88,7 +88,7 @@ impl Lent {
     }
 
     fn is_read(&self) -> bool {
-        self.done == self.octets
+        self.done == self.bytes
     }
 }
 
@@ -111,7 +111,7 @@ fn fill(room: &mut [u8], packet: &RxPacket, from: usize) {
 
 /// Lent data, and the frames in which it lies.
 #[derive(Default)]
-pub(crate) struct Loans {
+pub(crate) struct BorrowedRx {
     runs: Vec<Lent>,
     places: Vec<u16>,
     /// Runs at the front of which nothing is left to read.
@@ -127,7 +127,7 @@ pub(crate) struct Loans {
     paused: u32,
 }
 
-impl Loans {
+impl BorrowedRx {
     /// May a batch of so many frames lend?
     #[inline]
     pub(crate) fn takes(&self, frames: usize) -> bool {
@@ -137,35 +137,35 @@ impl Loans {
     /// A merged run of the batch that is being processed, whose first packet is at place `head`, is lent to the
     /// connection at `index`.
     #[inline]
-    pub(crate) fn lend(&mut self, index: u32, trains: &Trains, train: &Train, head: u16) {
+    pub(crate) fn lend(&mut self, index: u32, merged_runs: &BatchGro, merged_run: &MergedRun, head: u16) {
         let first = self.places.len();
-        match trains.stretch(head) {
+        match merged_runs.stretch(head) {
             Some(places) => self.places.extend(places),
             None => {
                 let mut next = head;
-                self.places.extend((0..train.count()).map(|_| {
-                    let after = trains.behind(next);
+                self.places.extend((0..merged_run.count()).map(|_| {
+                    let after = merged_runs.behind(next);
                     core::mem::replace(&mut next, after)
                 }));
             }
         }
-        self.enter(index, first, train.text(0), train.octets());
+        self.enter(index, first, merged_run.text(0), merged_run.bytes());
     }
 
     /// Lends one packet, whose payload lies at `text`.
     #[inline]
     pub(crate) fn lend_one(&mut self, index: u32, at: u16, text: Range<usize>) {
-        let (first, octets) = (self.places.len(), text.len() as u32);
+        let (first, bytes) = (self.places.len(), text.len() as u32);
         self.places.push(at);
-        self.enter(index, first, text, octets);
+        self.enter(index, first, text, bytes);
     }
 
     /// A run whose packets are at the places from `first` on.
     #[inline]
-    fn enter(&mut self, index: u32, first: usize, text: Range<usize>, octets: u32) {
+    fn enter(&mut self, index: u32, first: usize, text: Range<usize>, bytes: u32) {
         let (batch, count) = (self.batches.len() as u32, (self.places.len() - first) as u32);
         let (text, size) = (text.start as u32, text.len() as u32);
-        self.runs.push(Lent { index, batch, first: first as u32, count, text, size, octets, done: 0 });
+        self.runs.push(Lent { index, batch, first: first as u32, count, text, size, bytes, done: 0 });
         self.lends = true;
     }
 
@@ -237,13 +237,13 @@ impl Loans {
     }
 
     /// The connection does not want its next bytes, that many.
-    fn skip(&mut self, index: u32, octets: u32) {
-        let mut left = octets;
+    fn skip(&mut self, index: u32, bytes: u32) {
+        let mut left = bytes;
         while left > 0
             && let Some(at) = self.next(index)
         {
             let run = &mut self.runs[at];
-            let n = left.min(run.octets - run.done);
+            let n = left.min(run.bytes - run.done);
             run.done += n;
             left -= n;
         }
@@ -258,7 +258,7 @@ impl Loans {
     /// The connection wants nothing of it any more.
     pub(crate) fn forget(&mut self, index: u32) {
         for run in self.runs.iter_mut().filter(|run| run.index == index) {
-            run.done = run.octets;
+            run.done = run.bytes;
         }
     }
 }
@@ -266,37 +266,37 @@ impl Loans {
 impl Core {
     /// A turn begins: what was lent and not read is copied, and the port has all its frames.
     #[inline]
-    pub(crate) fn end_loans(&mut self) {
-        if !self.loans.is_idle() {
-            self.end_all_loans();
+    pub(crate) fn end_borrowed_rx(&mut self) {
+        if !self.borrowed_rx.is_idle() {
+            self.end_all_borrowed_rx();
         }
     }
 
-    fn end_all_loans(&mut self) {
+    fn end_all_borrowed_rx(&mut self) {
         let mut late = false;
-        while let Some(index) = self.loans.runs.iter().find(|run| !run.is_read()).map(|run| run.index) {
+        while let Some(index) = self.borrowed_rx.runs.iter().find(|run| !run.is_read()).map(|run| run.index) {
             self.call_in(index, &[]);
             late = true;
         }
-        for run in &self.loans.runs {
+        for run in &self.borrowed_rx.runs {
             self.conns.slot_mut(run.index).meta.marks.clear(Marks::LENT);
         }
-        self.loans.end(self.port.io.as_mut(), late);
+        self.borrowed_rx.end(self.port.io.as_mut(), late);
     }
 
     /// Reclaims lent frames: copies the data to the connection's receive buffer; `current` is the batch that is
     /// being processed, if one is.
     pub(crate) fn call_in(&mut self, index: u32, current: &[RxPacket]) {
-        let Core { conns, loans, shared, stats, .. } = self;
+        let Core { conns, borrowed_rx, shared, stats, .. } = self;
         if let Some((meta, tcp)) = conns.get_mut(index) {
             meta.marks.clear(Marks::LENT);
             // A connection that was reset has dropped what it had.
             if tcp.is_lent() {
-                stats.octets_settled += u64::from(tcp.readable());
-                tcp.settle(&mut shared.pool, loans.unread(index, current));
+                stats.bytes_settled += u64::from(tcp.readable());
+                tcp.settle(&mut shared.pool, borrowed_rx.unread(index, current));
             }
         }
-        loans.forget(index);
+        borrowed_rx.forget(index);
     }
 
     /// Reclaims lent frames, if there are any.
@@ -315,16 +315,16 @@ impl Core {
         id: ConnId,
         into: &mut [u8],
     ) -> Result<usize, tcp::ReadError> {
-        let Core { conns, loans, shared, .. } = self;
+        let Core { conns, borrowed_rx, shared, .. } = self;
         let Some((_, tcp)) = conns.get_mut(id.0) else { return Err(tcp::ReadError::NotConnected) };
         if into.is_empty() || !tcp.is_lent() {
             return tcp.read(&mut shared.cx(now), into);
         }
-        let copied = loans.read(id.0, into);
+        let copied = borrowed_rx.read(id.0, into);
         tcp.consume(&mut shared.cx(now), copied);
         self.touch_open(id.0);
-        if self.loans.is_read() {
-            self.end_all_loans();
+        if self.borrowed_rx.is_read() {
+            self.end_all_borrowed_rx();
         }
         Ok(copied)
     }
@@ -332,13 +332,13 @@ impl Core {
     /// [`Core::consume`] of such a connection.
     pub(crate) fn skip_lent(&mut self, index: u32, len: usize) {
         let readable = self.conns.get(index).map_or(0, |(_, tcp)| tcp.readable());
-        self.loans.skip(index, readable.min(u32::try_from(len).unwrap_or(u32::MAX)));
+        self.borrowed_rx.skip(index, readable.min(u32::try_from(len).unwrap_or(u32::MAX)));
     }
 
     /// Shows the unread data of such a connection, in place and in order; at most `max` bytes.
     pub(crate) fn peek_lent(&self, index: u32, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) {
         let mut left = max;
-        for piece in self.loans.unread(index, &[]) {
+        for piece in self.borrowed_rx.unread(index, &[]) {
             let piece = &piece[..piece.len().min(left)];
             left -= piece.len();
             if piece.is_empty() || !each(piece) {

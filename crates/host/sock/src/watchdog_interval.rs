@@ -45,19 +45,19 @@ pub(crate) enum Next {
 
 /// The interval of the looks.
 #[derive(Default)]
-pub(crate) struct Rhythm {
+pub(crate) struct WatchdogInterval {
     /// For how long the program was always there, and for how long it has not come back from a call.
     attended: Duration,
     still: Duration,
     /// Looks at a core that had nothing to do.
     nothing: u32,
-    /// Value of [`Nudge::returns`] at the last look.
+    /// Value of [`Watchdog::returns`] at the last look.
     returns: u32,
     /// Others of the program wait for what a look finds.
     relied_on: bool,
 }
 
-impl Rhythm {
+impl WatchdogInterval {
     /// Time from now to the next look.
     pub(crate) fn pause(&self) -> Duration {
         if self.relied_on { LOOK[0] } else { (self.attended / TRUST).clamp(LOOK[0], LOOK[1]) }
@@ -69,7 +69,8 @@ impl Rhythm {
         self.relied_on = relied_on;
     }
 
-    /// A look, [`Rhythm::pause`] after the last one, has found this; the program has come back from `returns` calls.
+    /// A look, [`WatchdogInterval::pause`] after the last one, has found this; the program has come back from `returns`
+    /// calls.
     pub(crate) fn on_look(&mut self, found: Found, returns: u32) -> Next {
         let pause = self.pause();
         let came_back = std::mem::replace(&mut self.returns, returns) != returns;
@@ -97,14 +98,14 @@ impl Rhythm {
 
 /// How the program's side wakes the thread.
 #[derive(Default)]
-pub(crate) struct Nudge {
+pub(crate) struct Watchdog {
     parked: AtomicBool,
     waits: AtomicBool,
     returns: AtomicU32,
     thread: OnceLock<Thread>,
 }
 
-impl Nudge {
+impl Watchdog {
     /// The thread has begun.
     pub(crate) fn begin(&self, thread: &Thread) {
         // The first and only time it is set.
@@ -140,7 +141,7 @@ impl Nudge {
         self.parked.store(true, Ordering::SeqCst);
     }
 
-    /// Has no call returned since [`Nudge::park`]?
+    /// Has no call returned since [`Watchdog::park`]?
     pub(crate) fn is_parked(&self) -> bool {
         self.parked.load(Ordering::SeqCst)
     }
@@ -161,19 +162,19 @@ mod tests {
 
     /// Looks for `time`, with what they find; how many those were, until one is not followed by another.
     fn looks(
-        rhythm: &mut Rhythm,
+        watchdog_interval: &mut WatchdogInterval,
         time: Duration,
         mut found: impl FnMut(Duration) -> (Found, u32),
     ) -> (u32, Next) {
         let (mut at, mut count) = (Duration::ZERO, 0);
-        let mut next = Next::Look(rhythm.pause());
+        let mut next = Next::Look(watchdog_interval.pause());
         while let Next::Look(pause) = next
             && at < time
         {
             at += pause;
             count += 1;
             let (found, returns) = found(at);
-            next = rhythm.on_look(found, returns);
+            next = watchdog_interval.on_look(found, returns);
         }
         (count, next)
     }
@@ -182,68 +183,69 @@ mod tests {
 
     #[test]
     fn who_is_always_there_is_hardly_looked_at() {
-        let mut rhythm = Rhythm::default();
+        let mut watchdog_interval = WatchdogInterval::default();
         // A hundred requests a second: it sleeps nearly always, and comes back.
         let requests = |at: Duration| (Found::There, at.as_millis() as u32 / 10);
-        let (first, _) = looks(&mut rhythm, SECOND, requests);
+        let (first, _) = looks(&mut watchdog_interval, SECOND, requests);
         assert!(first < 70, "{first}");
-        let (then, next) = looks(&mut rhythm, SECOND, |at| requests(at + SECOND));
+        let (then, next) = looks(&mut watchdog_interval, SECOND, |at| requests(at + SECOND));
         assert!((25..27).contains(&then), "{then}");
         assert_eq!(next, Next::Look(LOOK[1]));
         // Under load it is met between two calls, too.
-        let (then, _) = looks(&mut rhythm, SECOND, |at| (Found::Away, at.as_micros() as u32));
+        let (then, _) = looks(&mut watchdog_interval, SECOND, |at| (Found::Away, at.as_micros() as u32));
         assert!((25..27).contains(&then), "{then}");
     }
 
     #[test]
     fn who_is_relied_on_is_looked_after() {
-        let mut rhythm = Rhythm::default();
+        let mut watchdog_interval = WatchdogInterval::default();
         let requests = |at: Duration| (Found::Away, at.as_micros() as u32);
-        looks(&mut rhythm, SECOND, requests);
-        rhythm.rely(true);
-        let (count, _) = looks(&mut rhythm, SECOND, requests);
+        looks(&mut watchdog_interval, SECOND, requests);
+        watchdog_interval.rely(true);
+        let (count, _) = looks(&mut watchdog_interval, SECOND, requests);
         assert_eq!(count, 250);
-        rhythm.rely(false);
-        assert_eq!(rhythm.pause(), LOOK[1]);
+        watchdog_interval.rely(false);
+        assert_eq!(watchdog_interval.pause(), LOOK[1]);
     }
 
     #[test]
     fn who_lets_the_core_wait_is_looked_after() {
-        let mut rhythm = Rhythm::default();
-        looks(&mut rhythm, SECOND, |at| (Found::Away, at.as_micros() as u32));
-        assert_eq!(rhythm.on_look(Found::Late(true), 1), Next::Look(LOOK[0]));
-        let (count, _) = looks(&mut rhythm, SECOND, |at| match at.as_millis() % 20 {
+        let mut watchdog_interval = WatchdogInterval::default();
+        looks(&mut watchdog_interval, SECOND, |at| (Found::Away, at.as_micros() as u32));
+        assert_eq!(watchdog_interval.on_look(Found::Late(true), 1), Next::Look(LOOK[0]));
+        let (count, _) = looks(&mut watchdog_interval, SECOND, |at| match at.as_millis() % 20 {
             0..10 => (Found::Late(true), 0),
             _ => (Found::Away, 0),
         });
         assert!(count >= 240, "{count}");
         // It takes a while to be trusted again.
-        let (count, _) =
-            looks(&mut rhythm, Duration::from_millis(64), |at| (Found::Away, at.as_micros() as u32));
+        let (count, _) = looks(&mut watchdog_interval, Duration::from_millis(64), |at| {
+            (Found::Away, at.as_micros() as u32)
+        });
         assert_eq!(count, 16);
     }
 
     #[test]
     fn who_sleeps_for_long_is_left_alone() {
-        let mut rhythm = Rhythm::default();
-        let (count, next) = looks(&mut rhythm, SECOND, |_| (Found::There, 7));
+        let mut watchdog_interval = WatchdogInterval::default();
+        let (count, next) = looks(&mut watchdog_interval, SECOND, |_| (Found::There, 7));
         assert_eq!(next, Next::Park);
         assert!(count <= 26, "{count}");
         // After a return it begins anew.
-        let (again, next) = looks(&mut rhythm, SECOND, |_| (Found::There, 8));
+        let (again, next) = looks(&mut watchdog_interval, SECOND, |_| (Found::There, 8));
         assert_eq!(next, Next::Park);
         assert!((2..=count).contains(&again), "{again}");
     }
 
     #[test]
     fn what_is_left_alone_is_slept_for() {
-        let mut rhythm = Rhythm::default();
-        let (_, next) = looks(&mut rhythm, SECOND, |_| (Found::Late(true), 3));
+        let mut watchdog_interval = WatchdogInterval::default();
+        let (_, next) = looks(&mut watchdog_interval, SECOND, |_| (Found::Late(true), 3));
         assert_eq!(next, Next::Look(LOOK[0]), "as long as there is something to do it looks");
-        let (count, next) = looks(&mut rhythm, SECOND, |_| (Found::Late(false), 3));
+        let (count, next) = looks(&mut watchdog_interval, SECOND, |_| (Found::Late(false), 3));
         assert_eq!((count, next), (NOTHING, Next::Lead));
-        rhythm.on_led();
-        let (count, next) = looks(&mut rhythm, SECOND, |_| (Found::Late(false), 3));
+        watchdog_interval.on_led();
+        let (count, next) = looks(&mut watchdog_interval, SECOND, |_| (Found::Late(false), 3));
         assert_eq!((count, next), (NOTHING, Next::Lead));
     }
 }

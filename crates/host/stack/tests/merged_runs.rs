@@ -68,7 +68,7 @@ fn seen_by(offload: Offload, watchers: &[bool]) -> Vec<Vec<(u32, Vec<u8>)>> {
 }
 
 #[test]
-fn a_train_is_one_packet() {
+fn a_merged_run_is_one_packet() {
     let seen = seen_by(Offload::Inline, &[false]);
     assert_eq!(seen[0].len(), 1);
     assert_eq!(seen_by(Offload::Inline, &[false, false]), [seen[0].clone(), seen[0].clone()]);

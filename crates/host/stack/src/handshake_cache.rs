@@ -22,7 +22,7 @@ const BUSY: u32 = 10;
 
 /// Everything that is alike in connections of a kind.
 #[derive(Clone, Copy)]
-pub(crate) struct Mould {
+pub(crate) struct CachedHandshake {
     /// Our end where we accept; of who connects only the family.
     pub(crate) local: Endpoint,
     /// Listener, found when the listeners were at this version; none where this side connects.
@@ -34,8 +34,8 @@ pub(crate) struct Mould {
     pub(crate) template: Template,
 }
 
-impl Mould {
-    fn is_like(&self, other: &Mould) -> bool {
+impl CachedHandshake {
+    fn is_like(&self, other: &CachedHandshake) -> bool {
         self.local == other.local
             && self.listener.is_some() == other.listener.is_some()
             && self.archived.is_like(&other.archived)
@@ -54,9 +54,9 @@ struct Label {
 
 /// The archive of one core.
 #[derive(Default)]
-pub(crate) struct Moulds {
+pub(crate) struct HandshakeCache {
     labels: Vec<Label>,
-    moulds: Vec<Mould>,
+    handshake_cache: Vec<CachedHandshake>,
 }
 
 /// Under which end cache entries of connections that we open from this address are kept.
@@ -75,20 +75,21 @@ fn seconds(now: Instant) -> u32 {
     (now.as_nanos() / 1_000_000_000) as u32
 }
 
-impl Moulds {
+impl HandshakeCache {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        *self = Moulds::default();
+        *self = HandshakeCache::default();
     }
 
     /// Cache entries in use.
     pub(crate) fn len(&self) -> usize {
-        self.moulds.len()
+        self.handshake_cache.len()
     }
 
     /// Bytes held.
     pub(crate) fn footprint(&self) -> usize {
-        self.labels.capacity() * size_of::<Label>() + self.moulds.capacity() * size_of::<Mould>()
+        self.labels.capacity() * size_of::<Label>()
+            + self.handshake_cache.capacity() * size_of::<CachedHandshake>()
     }
 
     /// The cache entry at this end for which `is` holds, if it was used less than `age` seconds ago.
@@ -98,15 +99,15 @@ impl Moulds {
         now: Instant,
         age: u32,
         local: Endpoint,
-        is: impl Fn(&Mould) -> bool,
+        is: impl Fn(&CachedHandshake) -> bool,
     ) -> Option<u32> {
         let (tag, now) = (tag_of(local), seconds(now));
         for (at, label) in self.labels.iter().enumerate() {
             if label.tag == tag
                 && now.wrapping_sub(label.at) < age
-                && let Some(mould) = self.moulds.get(at)
-                && mould.local == local
-                && is(mould)
+                && let Some(cached) = self.handshake_cache.get(at)
+                && cached.local == local
+                && is(cached)
             {
                 return Some(at as u32);
             }
@@ -116,14 +117,14 @@ impl Moulds {
 
     /// The cache entry that was found at this index just now.
     #[inline]
-    pub(crate) fn at(&self, index: u32) -> &Mould {
-        &self.moulds[index as usize]
+    pub(crate) fn at(&self, index: u32) -> &CachedHandshake {
+        &self.handshake_cache[index as usize]
     }
 
     /// The cache entry of this index, which may be of another kind by now.
     #[inline]
-    pub(crate) fn get(&self, index: u32) -> Option<&Mould> {
-        self.moulds.get(index as usize)
+    pub(crate) fn get(&self, index: u32) -> Option<&CachedHandshake> {
+        self.handshake_cache.get(index as usize)
     }
 
     /// It was used, by a host at that address.
@@ -139,29 +140,29 @@ impl Moulds {
     pub(crate) fn has_room(&self, now: Instant, limit: u32, local: Endpoint) -> bool {
         let (tag, second) = (tag_of(local), seconds(now));
         let renewed = self.labels.iter().any(|label| label.tag == tag && label.made == second);
-        let room = self.moulds.len() < limit as usize
+        let room = self.handshake_cache.len() < limit as usize
             || self.labels.iter().any(|label| label.tag == tag || second.wrapping_sub(label.at) >= BUSY);
         room && !renewed
     }
 
     /// Keeps a cache entry, in the place of one of its kind, or of the one that was used longest ago. Did that have to
     /// go?
-    pub(crate) fn keep(&mut self, now: Instant, limit: u32, mould: Mould) -> bool {
+    pub(crate) fn keep(&mut self, now: Instant, limit: u32, cached: CachedHandshake) -> bool {
         let now = seconds(now);
-        let label = Label { tag: tag_of(mould.local), at: now, made: now };
-        if let Some(at) = self.moulds.iter().position(|known| known.is_like(&mould)) {
-            (self.labels[at], self.moulds[at]) = (label, mould);
+        let label = Label { tag: tag_of(cached.local), at: now, made: now };
+        if let Some(at) = self.handshake_cache.iter().position(|known| known.is_like(&cached)) {
+            (self.labels[at], self.handshake_cache[at]) = (label, cached);
             return false;
         }
-        if self.moulds.len() < limit as usize {
+        if self.handshake_cache.len() < limit as usize {
             self.labels.push(label);
-            self.moulds.push(mould);
+            self.handshake_cache.push(cached);
             return false;
         }
         let idle = |at: &usize| now.wrapping_sub(self.labels[*at].at);
-        let oldest = (0..self.moulds.len()).max_by_key(idle).filter(|at| idle(at) >= BUSY);
+        let oldest = (0..self.handshake_cache.len()).max_by_key(idle).filter(|at| idle(at) >= BUSY);
         if let Some(at) = oldest {
-            (self.labels[at], self.moulds[at]) = (label, mould);
+            (self.labels[at], self.handshake_cache[at]) = (label, cached);
         }
         oldest.is_some()
     }
@@ -180,7 +181,7 @@ mod tests {
     }
 
     /// That of connections to port `n` of ours with options of their own.
-    fn mould(n: u32) -> Mould {
+    fn cached(n: u32) -> CachedHandshake {
         let remote = Endpoint::new(Addr::v4([10, 0, 0, 2]), 80);
         let options = SocketOptions { max_seg: 500 + (n % 500) as u16, ..SocketOptions::default() };
         let key = FlowKey::new(end(n), remote);
@@ -196,42 +197,50 @@ mod tests {
         let (src, dst) = (key.local().addr, key.remote().addr);
         let below = Below { link: None, src, dst, tos: 0, ttl: 64, label: 0 };
         let template = Template::new(&below, &shown.header).expect("stamps stand at even places");
-        Mould { local: end(n), listener: None, way: 1, archived, template }
+        CachedHandshake { local: end(n), listener: None, way: 1, archived, template }
     }
 
     #[test]
     fn it_is_bounded_and_the_longest_unused_makes_room() {
-        let (mut moulds, start) = (Moulds::default(), Instant::from_secs(1_000));
+        let (mut handshake_cache, start) = (HandshakeCache::default(), Instant::from_secs(1_000));
         let at = |secs| start + Duration::from_secs(secs);
-        let found = |moulds: &Moulds, secs, n| moulds.find(at(secs), 600, end(n), |_| true).is_some();
+        let found = |handshake_cache: &HandshakeCache, secs, n| {
+            handshake_cache.find(at(secs), 600, end(n), |_| true).is_some()
+        };
         for n in 0..8 {
-            assert!(moulds.has_room(at(n), 8, end(n as u32)));
-            assert!(!moulds.keep(at(n), 8, mould(n as u32)));
+            assert!(handshake_cache.has_room(at(n), 8, end(n as u32)));
+            assert!(!handshake_cache.keep(at(n), 8, cached(n as u32)));
         }
-        let held = moulds.footprint();
+        let held = handshake_cache.footprint();
         // All of them were used a moment ago.
         assert!(
-            !moulds.has_room(at(8), 8, end(9)) && !moulds.keep(at(8), 8, mould(9)) && !found(&moulds, 8, 9)
+            !handshake_cache.has_room(at(8), 8, end(9))
+                && !handshake_cache.keep(at(8), 8, cached(9))
+                && !found(&handshake_cache, 8, 9)
         );
-        moulds.touch(at(9), 0);
-        assert!(moulds.has_room(at(11), 8, end(9)) && moulds.keep(at(11), 8, mould(9)));
-        assert!(found(&moulds, 11, 9) && found(&moulds, 11, 0) && !found(&moulds, 11, 1));
-        assert_eq!((moulds.len(), moulds.footprint()), (8, held));
-        assert!(found(&moulds, 608, 0) && !found(&moulds, 609, 0), "too old");
+        handshake_cache.touch(at(9), 0);
+        assert!(handshake_cache.has_room(at(11), 8, end(9)) && handshake_cache.keep(at(11), 8, cached(9)));
+        assert!(
+            found(&handshake_cache, 11, 9)
+                && found(&handshake_cache, 11, 0)
+                && !found(&handshake_cache, 11, 1)
+        );
+        assert_eq!((handshake_cache.len(), handshake_cache.footprint()), (8, held));
+        assert!(found(&handshake_cache, 608, 0) && !found(&handshake_cache, 609, 0), "too old");
     }
 
     #[test]
     fn one_of_a_kind() {
-        let (mut moulds, now) = (Moulds::default(), Instant::from_secs(1));
-        moulds.keep(now, 8, mould(1));
-        assert!(!moulds.has_room(now, 8, end(1)), "made in this very second");
+        let (mut handshake_cache, now) = (HandshakeCache::default(), Instant::from_secs(1));
+        handshake_cache.keep(now, 8, cached(1));
+        assert!(!handshake_cache.has_room(now, 8, end(1)), "made in this very second");
         let later = now + Duration::from_secs(1);
-        assert!(moulds.has_room(later, 8, end(1)));
-        moulds.keep(later, 8, Mould { way: 2, ..mould(1) });
+        assert!(handshake_cache.has_room(later, 8, end(1)));
+        handshake_cache.keep(later, 8, CachedHandshake { way: 2, ..cached(1) });
         // The same end, but other options.
-        moulds.keep(later, 8, Mould { local: end(1), ..mould(2) });
-        assert_eq!((moulds.len(), moulds.get(0).map(|mould| mould.way)), (2, Some(2)));
-        moulds.clear();
-        assert_eq!((moulds.len(), moulds.footprint()), (0, 0));
+        handshake_cache.keep(later, 8, CachedHandshake { local: end(1), ..cached(2) });
+        assert_eq!((handshake_cache.len(), handshake_cache.get(0).map(|cached| cached.way)), (2, Some(2)));
+        handshake_cache.clear();
+        assert_eq!((handshake_cache.len(), handshake_cache.footprint()), (0, 0));
     }
 }

@@ -67,25 +67,25 @@ impl<'a> Covered<'a> {
 
 /// The pseudo header of RFC 9293, section 3.1, or RFC 8200, section 8.1, and its length.
 fn pseudo(src: Addr, dst: Addr, tcp_len: u32) -> ([u8; 40], usize) {
-    let mut octets = [0; 40];
+    let mut bytes = [0; 40];
     let (addrs, rest) = addresses(src, dst);
-    octets[..rest].copy_from_slice(&addrs[..rest]);
+    bytes[..rest].copy_from_slice(&addrs[..rest]);
     if src.is_v4() {
-        octets[rest + 1] = TCP;
-        octets[rest + 2..rest + 4].copy_from_slice(&(tcp_len as u16).to_be_bytes());
-        (octets, rest + 4)
+        bytes[rest + 1] = TCP;
+        bytes[rest + 2..rest + 4].copy_from_slice(&(tcp_len as u16).to_be_bytes());
+        (bytes, rest + 4)
     } else {
-        octets[rest..rest + 4].copy_from_slice(&tcp_len.to_be_bytes());
-        octets[rest + 7] = TCP;
-        (octets, rest + 8)
+        bytes[rest..rest + 4].copy_from_slice(&tcp_len.to_be_bytes());
+        bytes[rest + 7] = TCP;
+        (bytes, rest + 8)
     }
 }
 
 /// Both addresses as they stand in headers, and their bytes together.
 pub(super) fn addresses(src: Addr, dst: Addr) -> ([u8; 32], usize) {
-    let mut octets = [0; 32];
+    let mut bytes = [0; 32];
     let (first, each) = if src.is_v4() { (12, 4) } else { (0, 16) };
-    octets[..each].copy_from_slice(&src.octets()[first..]);
-    octets[each..2 * each].copy_from_slice(&dst.octets()[first..]);
-    (octets, 2 * each)
+    bytes[..each].copy_from_slice(&src.bytes()[first..]);
+    bytes[each..2 * each].copy_from_slice(&dst.bytes()[first..]);
+    (bytes, 2 * each)
 }

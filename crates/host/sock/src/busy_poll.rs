@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_micros(200);
 
 /// The policy, and what it knows.
 #[derive(Clone, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct BusyPoll {
     /// While the core has little to do, and while it has much.
     calm: Account,
     hurried: Account,
@@ -87,13 +87,13 @@ fn nanos(time: Duration) -> i64 {
     time.as_nanos() as i64
 }
 
-impl Patience {
+impl BusyPoll {
     /// Looks of so long at most.
-    pub(crate) fn new(most: Duration, now: Instant) -> Patience {
+    pub(crate) fn new(most: Duration, now: Instant) -> BusyPoll {
         let (calm, hurried) = (Account::new(most, most * WORTH / 8), Account::new(most.min(SLEEP), SLEEP));
         // Who has just begun is not busy.
         let whole = (PAUSE_MAX.as_nanos() as u64) << MEMORY;
-        Patience { calm, hurried, busy: false, state: State::Working(now), work: 0, whole }
+        BusyPoll { calm, hurried, busy: false, state: State::Working(now), work: 0, whole }
     }
 
     /// There is nothing to do at `now`: until when to look for packets. The first call of a pause decides.
@@ -149,7 +149,7 @@ mod tests {
 
     /// A core in virtual time, and what its pauses were like.
     struct Core {
-        patience: Patience,
+        busy_poll: BusyPoll,
         now: Instant,
         looked: Duration,
         pauses: u32,
@@ -161,16 +161,16 @@ mod tests {
     impl Core {
         fn new(most: u64) -> Core {
             let now = Instant::from_secs(1);
-            Core { patience: Patience::new(US(most), now), now, looked: Duration::ZERO, pauses: 0, found: 0 }
+            Core { busy_poll: BusyPoll::new(US(most), now), now, looked: Duration::ZERO, pauses: 0, found: 0 }
         }
 
         /// Work, then a pause that a packet ends.
         fn pause(&mut self, work: Duration, pause: Duration) {
             self.now += work;
-            let (until, next) = (self.patience.on_nothing(self.now), self.now + pause);
+            let (until, next) = (self.busy_poll.on_nothing(self.now), self.now + pause);
             assert_eq!(
                 until,
-                self.patience.on_nothing(self.now.max(until)),
+                self.busy_poll.on_nothing(self.now.max(until)),
                 "the first call of a pause decides"
             );
             self.pauses += 1;
@@ -178,10 +178,10 @@ mod tests {
             if next <= until {
                 self.found += 1;
             } else {
-                self.patience.on_sleep(until);
+                self.busy_poll.on_sleep(until);
             }
             self.now = next;
-            self.patience.on_work(next, true);
+            self.busy_poll.on_work(next, true);
         }
 
         /// Runs with packets that come at random, `per_s` a second.
@@ -232,7 +232,7 @@ mod tests {
     fn a_conversation_is_not_taken_for_work() {
         // Without looks it costs so much to sleep and to be woken that the core seems busy.
         let mut core = Core::new(40);
-        core.patience.calm.credit = 0;
+        core.busy_poll.calm.credit = 0;
         (0..500).for_each(|_| core.pause(US(30), US(50)));
         (0..u32::from(PROBE) + 1).for_each(|_| core.pause(US(30), US(50)));
         core.found = 0;
@@ -265,15 +265,15 @@ mod tests {
         core.pause(US(1), US(201));
         assert_eq!((core.looked, core.found), (US(350), 1));
         // A timer is nothing that looking has found.
-        let (mut patience, at) = (Patience::new(US(20), Instant::ZERO), Instant::from_micros);
+        let (mut busy_poll, at) = (BusyPoll::new(US(20), Instant::ZERO), Instant::from_micros);
         for nth in 0..100 {
-            patience.on_nothing(at(nth * 40));
-            patience.on_sleep(at(nth * 40 + 20));
-            patience.on_work(at(nth * 40 + 25), false);
+            busy_poll.on_nothing(at(nth * 40));
+            busy_poll.on_sleep(at(nth * 40 + 20));
+            busy_poll.on_work(at(nth * 40 + 25), false);
         }
-        assert_eq!(patience.calm.credit, 0);
-        patience.on_nothing(at(5_000));
-        patience.on_work(at(5_010), false);
-        assert_eq!(patience.calm.credit, 0);
+        assert_eq!(busy_poll.calm.credit, 0);
+        busy_poll.on_nothing(at(5_000));
+        busy_poll.on_work(at(5_010), false);
+        assert_eq!(busy_poll.calm.credit, 0);
     }
 }

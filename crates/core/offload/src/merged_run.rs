@@ -9,13 +9,13 @@ use core::iter;
 use base::Seq;
 use wire::checksum::{Sum, Summer};
 
+use crate::bytes::{half, word};
 use crate::layout::{LAYOUTS, Layout, Sight};
-use crate::octets::{half, word};
 
 /// Most packets in a merged run.
-pub const TRAIN_MAX: usize = 64;
+pub const MERGE_MAX: usize = 64;
 /// Bytes of payload with which a merged run still would be an IPv4 packet: 65,535 less both headers with timestamps.
-const OCTETS_MAX: u32 = 65_483;
+const BYTES_MAX: u32 = 65_483;
 
 /// ACK, and congestion's signals, which TCP's fast path does not take but which agree within a merged run like all
 /// else.
@@ -38,7 +38,7 @@ pub enum Refusal {
 
 /// Packets that continue each other, of which there is one at least.
 #[derive(Clone, Debug)]
-pub struct Train {
+pub struct MergedRun {
     layout: &'static Layout,
     /// The headers of the first packet, or of one with its length and the timestamp of the last.
     shared: Sight,
@@ -57,7 +57,7 @@ pub struct Train {
     stamp: u32,
     /// Bytes of payload of each packet but the last.
     size: u32,
-    octets: u32,
+    bytes: u32,
     /// Packets as long as the first at most.
     most: u16,
     count: u16,
@@ -84,12 +84,12 @@ macro_rules! by_layout {
     }};
 }
 
-impl Train {
+impl MergedRun {
     /// A merged run of the packet in `first`, whose IP header starts at `ip` and whose checksums are right; `None` if
     /// it may have no followers.
-    pub fn begin(first: &[u8], ip: usize) -> Option<Train> {
+    pub fn begin(first: &[u8], ip: usize) -> Option<MergedRun> {
         let layout = Layout::of(first, ip)?;
-        by_layout!(layout, NTH => Train::begin_as::<NTH>(layout, first))
+        by_layout!(layout, NTH => MergedRun::begin_as::<NTH>(layout, first))
     }
 
     /// Where TCP starts in the packet in `first`, if a merged run may begin with it.
@@ -98,14 +98,14 @@ impl Train {
         leads(layout, first).map(|_| layout.tcp)
     }
 
-    /// [`Train::begin`] where headers lie as in that one of [`LAYOUTS`].
-    fn begin_as<const LAYOUT: usize>(known: &'static Layout, first: &[u8]) -> Option<Train> {
+    /// [`MergedRun::begin`] where headers lie as in that one of [`LAYOUTS`].
+    fn begin_as<const LAYOUT: usize>(known: &'static Layout, first: &[u8]) -> Option<MergedRun> {
         let layout = const { &LAYOUTS[LAYOUT] };
         let size = leads(layout, first)?;
         let dont_fragment = !layout.v4 || half(first, layout.ip + 6)? & 0x4000 != 0;
         let pseudo = layout.addresses(first)?.plus(Sum::of_u16(6));
         let upper = layout.text - layout.tcp + size;
-        Some(Train {
+        Some(MergedRun {
             layout: known,
             shared: layout.sight(first)?,
             pseudo,
@@ -115,8 +115,8 @@ impl Train {
             next: Seq::new(word(first, layout.tcp + 4)?) + size as u32,
             stamp: if layout.stamps { word(first, layout.tcp + 24)? } else { 0 },
             size: size as u32,
-            octets: size as u32,
-            most: TRAIN_MAX.min(OCTETS_MAX as usize / size) as u16,
+            bytes: size as u32,
+            most: MERGE_MAX.min(BYTES_MAX as usize / size) as u16,
             count: 1,
             pushed: false,
         })
@@ -149,7 +149,7 @@ impl Train {
             self.shared = layout.sight(next).ok_or(Refusal::Differs)?;
         }
         self.stamp = stamp;
-        self.octets += len;
+        self.bytes += len;
         self.count += 1;
         self.pushed = pushed;
         Ok(())
@@ -199,7 +199,7 @@ impl Train {
         }
         self.pushed = pushed;
         self.next = next;
-        self.octets += u32::from(joined) * self.size;
+        self.bytes += u32::from(joined) * self.size;
         self.count += joined;
         joined
     }
@@ -236,7 +236,7 @@ impl Train {
         if len == 0 || len > self.size {
             return Err(Refusal::Differs);
         }
-        if self.octets + len > OCTETS_MAX || usize::from(self.count) == TRAIN_MAX {
+        if self.bytes + len > BYTES_MAX || usize::from(self.count) == MERGE_MAX {
             return Err(Refusal::Full);
         }
         let read = |at| word(next, at).ok_or(Refusal::Differs);
@@ -262,7 +262,7 @@ impl Train {
 
     /// Nothing can follow.
     pub fn is_closed(&self) -> bool {
-        self.pushed || self.octets < self.size * u32::from(self.count)
+        self.pushed || self.bytes < self.size * u32::from(self.count)
     }
 
     /// One more as long as its first would be too much.
@@ -276,8 +276,8 @@ impl Train {
     }
 
     /// Bytes of payload of all.
-    pub fn octets(&self) -> u32 {
-        self.octets
+    pub fn bytes(&self) -> u32 {
+        self.bytes
     }
 
     /// Has the last of them PSH?
@@ -288,7 +288,7 @@ impl Train {
     /// Where the payload of the `nth` packet lies in it.
     pub fn text(&self, nth: u16) -> core::ops::Range<usize> {
         let before = self.size * u32::from(nth);
-        let len = self.size.min(self.octets.saturating_sub(before));
+        let len = self.size.min(self.bytes.saturating_sub(before));
         let text = self.layout.text;
         text..text + len as usize
     }

@@ -97,7 +97,7 @@ pub(crate) fn bytes<'py>(view: &Bound<'py, PyAny>, from: usize) -> PyResult<Boun
 }
 
 /// Puts bytes at the beginning of what `view` shows.
-pub(crate) fn put(view: &Bound<'_, PyAny>, octets: &[u8]) -> PyResult<()> {
-    let front = part(view, 0, octets.len())?;
-    PyBuffer::<u8>::get(&front)?.copy_from_slice(view.py(), octets)
+pub(crate) fn put(view: &Bound<'_, PyAny>, bytes: &[u8]) -> PyResult<()> {
+    let front = part(view, 0, bytes.len())?;
+    PyBuffer::<u8>::get(&front)?.copy_from_slice(view.py(), bytes)
 }

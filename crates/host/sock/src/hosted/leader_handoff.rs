@@ -3,7 +3,7 @@
 //!
 //! The lead is free then until the worker comes to wait, and again whenever the worker leaves with what it waited
 //! for: no thread is woken to take over who has made way ([`Waiting::wake_willing`]). Should the worker not come back
-//! for long, the thread of ours turns the core (`backstop`), as for a program of one thread. Who has made way takes
+//! for long, the thread of ours turns the core (`watchdog`), as for a program of one thread. Who has made way takes
 //! part again when it is woken.
 //!
 //! Where several others are woken the leader stays: then they need not wait for each other.
@@ -17,12 +17,12 @@ const MAKES_WAY_AFTER: u8 = 4;
 
 /// Work that a leader has done for others since it began to wait.
 #[derive(Default)]
-pub(super) struct Errands {
+pub(super) struct LeaderHandoff {
     last: Rung,
     count: u8,
 }
 
-impl Errands {
+impl LeaderHandoff {
     /// The leader has been awake, found nothing for itself and woken these: is it to make way?
     pub(super) fn on_rung(&mut self, rung: Rung) -> bool {
         match rung {
@@ -45,8 +45,8 @@ mod tests {
     fn who_works_for_one_alone_makes_way_and_for_several_stays() {
         let (a, b) = (Rung::One(Some(1)), Rung::One(None));
         let ways = |rung: &[Rung]| {
-            let mut errands = Errands::default();
-            rung.iter().map(|&rung| errands.on_rung(rung)).collect::<Vec<_>>()
+            let mut leader_handoff = LeaderHandoff::default();
+            rung.iter().map(|&rung| leader_handoff.on_rung(rung)).collect::<Vec<_>>()
         };
         assert_eq!(ways(&[a, a, Rung::Nobody, a, a]), [false, false, false, false, true]);
         assert_eq!(ways(&[b; 4]), [false, false, false, true]);

@@ -10,8 +10,8 @@
 //! Runs of items are pulled, one atomic addition each. Each lane has a share of them that it begins with, the same
 //! place in every job, so that it finds in its cache what it had before; who is through with that takes of others'. So
 //! a thread that is late does less, and the owner does everything itself where nothing helps. No lock, no queue,
-//! nothing left over: when [`Crew::each`] returns, no helper touches the items or the work any more. So both may be
-//! borrowed, and what became of an item does not depend on who did it.
+//! nothing left over: when [`WorkerPool::each`] returns, no helper touches the items or the work any more. So both may
+//! be borrowed, and what became of an item does not depend on who did it.
 //!
 //! **Why a late helper does no harm.** A share holds its end beside the next run, so who adds one to it learns from one
 //! value whether there was a run to pull. Only then does it read the job; and as long as a pulled run is not counted in
@@ -209,7 +209,7 @@ fn serve(board: &Board, lane: usize, sleeper: &mut Sleeper) {
 }
 
 #[cfg(not(loom))]
-pub use threads::Crew;
+pub use threads::WorkerPool;
 
 #[cfg(not(loom))]
 mod threads {
@@ -223,14 +223,14 @@ mod threads {
     const WAKE_AFTER: u32 = 2;
 
     /// An owner's helpers. They end when this is dropped.
-    pub struct Crew {
+    pub struct WorkerPool {
         board: Arc<Board>,
         helpers: Vec<(Ringer, JoinHandle<()>)>,
-        /// Jobs since [`Crew::rest`].
+        /// Jobs since [`WorkerPool::rest`].
         jobs: u32,
     }
 
-    impl Crew {
+    impl WorkerPool {
         /// Starts that many helpers, perhaps none; each calls `begin` with its number, from 0, on its thread first of
         /// all. They are called `name` and their number.
         ///
@@ -240,20 +240,20 @@ mod threads {
             helpers: usize,
             name: &str,
             begin: impl Fn(usize) + Send + Clone + 'static,
-        ) -> io::Result<Crew> {
+        ) -> io::Result<WorkerPool> {
             let board = Arc::new(Board::new(1 + helpers));
-            let mut crew = Crew { board, helpers: Vec::new(), jobs: 0 };
+            let mut worker_pool = WorkerPool { board, helpers: Vec::new(), jobs: 0 };
             for number in 0..helpers {
                 let (ringer, mut sleeper) = doorbell()?;
-                let (board, begin) = (crew.board.clone(), begin.clone());
+                let (board, begin) = (worker_pool.board.clone(), begin.clone());
                 let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
                 let thread = thread.spawn(move || {
                     begin(number);
                     serve(&board, 1 + number, &mut sleeper);
                 })?;
-                crew.helpers.push((ringer, thread));
+                worker_pool.helpers.push((ringer, thread));
             }
-            Ok(crew)
+            Ok(worker_pool)
         }
 
         /// Returns the number of workers: the helpers and the owner.
@@ -303,7 +303,7 @@ mod threads {
                 work(at, part);
             };
             self.jobs = self.jobs.saturating_add(1);
-            let Crew { board, helpers, jobs } = self;
+            let WorkerPool { board, helpers, jobs } = self;
             let call = || {
                 // Who sleeps through a job was not needed for it, so nothing depends on what this sees.
                 if *jobs >= WAKE_AFTER && board.asleep.load(Ordering::Relaxed) > 0 {
@@ -339,7 +339,7 @@ mod threads {
     // SAFETY: a thread that gets at an item through this has it alone, and items may be sent.
     unsafe impl<T: Send> Sync for Items<T> {}
 
-    impl Drop for Crew {
+    impl Drop for WorkerPool {
         fn drop(&mut self) {
             self.board.stop.store(true, Ordering::Release);
             for (ringer, _) in &self.helpers {
@@ -361,22 +361,22 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Mutex;
 
-    fn crew(helpers: usize) -> Crew {
-        Crew::start(helpers, "test", |_| {}).unwrap()
+    fn worker_pool(helpers: usize) -> WorkerPool {
+        WorkerPool::start(helpers, "test", |_| {}).unwrap()
     }
 
     #[test]
     fn each_item_once_whoever_helps() {
         for helpers in [0, 1, 3] {
-            let mut crew = crew(helpers);
-            assert_eq!(crew.lanes(), 1 + helpers);
+            let mut worker_pool = worker_pool(helpers);
+            assert_eq!(worker_pool.lanes(), 1 + helpers);
             let mut rng = Rng::new(helpers as u64);
             for job in 0..if cfg!(miri) { 20 } else { 3_000u64 } {
                 let mut items: Vec<u64> = (0..rng.below(70)).collect();
                 let run = 1 + rng.below(20) as usize;
                 // Borrowed from this frame: the job must be over when `each` returns.
                 let added = job.to_string();
-                let done = crew.each(&mut items, run, &|first, part: &mut [u64]| {
+                let done = worker_pool.each(&mut items, run, &|first, part: &mut [u64]| {
                     for (nth, item) in part.iter_mut().enumerate() {
                         assert_eq!(*item, (first + nth) as u64);
                         *item += added.parse::<u64>().unwrap();
@@ -391,9 +391,9 @@ mod tests {
     #[test]
     fn shares_are_all_of_it_and_none_twice() {
         for helpers in 0..5 {
-            let crew = crew(helpers);
+            let worker_pool = worker_pool(helpers);
             for (len, run) in [(0, 3), (1, 1), (45, 12), (45, 4), (7, 100), (64, 1)] {
-                let shares = (0..crew.lanes()).flat_map(|lane| crew.share(lane, len, run));
+                let shares = (0..worker_pool.lanes()).flat_map(|lane| worker_pool.share(lane, len, run));
                 assert!(shares.eq(0..len), "{len} in runs of {run} for {helpers} helpers");
             }
         }
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn helpers_help_and_sleep_and_help_again() {
-        let mut crew = crew(1);
+        let mut worker_pool = worker_pool(1);
         let who = Mutex::new(BTreeSet::new());
         for _ in 0..2 {
             who.lock().unwrap().clear();
@@ -411,20 +411,21 @@ mod tests {
                     who.lock().unwrap().insert(std::thread::current().name().map(str::to_owned));
                     std::thread::yield_now();
                 };
-                crew.each(&mut [0; 64], 1, &work).unwrap();
+                worker_pool.each(&mut [0; 64], 1, &work).unwrap();
             }
-            crew.rest();
+            worker_pool.rest();
             // Long enough to sleep; if it is still awake, the test only tests less.
             std::thread::sleep(std::time::Duration::from_millis(if cfg!(miri) { 1 } else { 20 }));
         }
     }
 
     #[test]
-    fn each_helper_begins_with_its_number_and_ends_with_the_crew() {
+    fn each_helper_begins_with_its_number_and_ends_with_the_worker_pool() {
         let begun = std::sync::Arc::new(Mutex::new(Vec::new()));
         let mine = begun.clone();
-        let crew = Crew::start(3, "test", move |number| mine.lock().unwrap().push(number)).unwrap();
-        drop(crew);
+        let worker_pool =
+            WorkerPool::start(3, "test", move |number| mine.lock().unwrap().push(number)).unwrap();
+        drop(worker_pool);
         let mut begun =
             std::sync::Arc::into_inner(begun).expect("their threads are over").into_inner().unwrap();
         begun.sort_unstable();
@@ -433,27 +434,31 @@ mod tests {
 
     #[test]
     fn a_helpers_panic_is_told_and_stays() {
-        let mut crew = crew(1);
+        let mut worker_pool = worker_pool(1);
         let owner = std::thread::current().id();
         let mut told = Ok(());
         while told.is_ok() {
-            told = crew.each(&mut [0; 64], 1, &|_, _: &mut [u8]| {
+            told = worker_pool.each(&mut [0; 64], 1, &|_, _: &mut [u8]| {
                 assert!(std::thread::current().id() == owner, "a helper's panic, which is part of the test");
                 std::thread::yield_now();
             });
         }
         assert_eq!(told, Err(Lost));
-        assert_eq!(crew.each(&mut [0; 64], 1, &|_, _: &mut [u8]| {}), Err(Lost));
-        assert_eq!(crew.each(&mut [0; 1], 1, &|_, _: &mut [u8]| {}), Err(Lost), "though it needs no help");
+        assert_eq!(worker_pool.each(&mut [0; 64], 1, &|_, _: &mut [u8]| {}), Err(Lost));
+        assert_eq!(
+            worker_pool.each(&mut [0; 1], 1, &|_, _: &mut [u8]| {}),
+            Err(Lost),
+            "though it needs no help"
+        );
     }
 
     #[test]
     fn the_owners_panic_waits_for_the_helpers() {
-        let mut crew = crew(2);
+        let mut worker_pool = worker_pool(2);
         let owner = std::thread::current().id();
         let mut items = vec![0u8; 64];
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            crew.each(&mut items, 1, &|_, part: &mut [u8]| {
+            worker_pool.each(&mut items, 1, &|_, part: &mut [u8]| {
                 assert!(std::thread::current().id() != owner, "the owner's panic, which is part of the test");
                 std::thread::sleep(std::time::Duration::from_millis(1));
                 part[0] = 1;
@@ -462,7 +467,7 @@ mod tests {
         // All 64 done by helpers before the owner came is possible, if hardly.
         if caught.is_err() {
             assert!(items.len() == 64, "nothing writes here any more");
-            assert_eq!(crew.each(&mut items, 1, &|_, _: &mut [u8]| {}), Err(Lost));
+            assert_eq!(worker_pool.each(&mut items, 1, &|_, _: &mut [u8]| {}), Err(Lost));
         }
     }
 }

@@ -25,7 +25,7 @@ _EVENTS = 256
 _Handler = Callable[[int], None]
 
 
-class Door:
+class Bridge:
     """A stack in one event loop: begins with the first socket and ends with the last."""
 
     def __init__(self, stack: "Stack", loop: asyncio.AbstractEventLoop) -> None:
