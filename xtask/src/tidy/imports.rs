@@ -23,14 +23,14 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("emu", &["base", "wire", "cc", "offload", "tcp", "ring", "pio", "trace", "stack", "sock"]),
     ("drill", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
     (
-        "differ",
-        &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu", "drill", "bench"],
-    ),
-    (
         "lab",
         &["base", "wire", "cc", "offload", "tcp", "policy", "ring", "pio", "trace", "stack", "sock", "emu"],
     ),
     ("bench", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu", "lab"]),
+    (
+        "differ",
+        &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu", "drill", "bench"],
+    ),
     ("fuzz", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "stack", "drill"]),
     // apps
     // `bench` makes the bed of its tests.

@@ -16,17 +16,15 @@ fn start(bed: &Bed, name: &str) -> Server {
 fn the_page_s_example_works_as_it_is_written() {
     let Some(bed) = bed() else { return };
     let page = std::fs::read_to_string(root().join("docs/C.md")).expect("the page");
-    let words = |begin: &str| -> Vec<String> {
-        let line = page.lines().find_map(|line| line.split_once(begin)).expect("the page says so").1;
-        line.trim_end_matches('&').split_whitespace().map(str::to_owned).collect()
-    };
-    let (settings, to) = (words("./echo "), words("nc -N "));
+    let behind = |begin: &str| page.lines().find_map(|line| line.split_once(begin)).expect("the page says so").1;
+    let settings = behind("./echo ").trim_end_matches('&').split_whitespace();
+    let to: Vec<&str> = behind("/dev/tcp/").split(['/', ';']).take(2).collect();
     let (program, client) = (compile("examples/c/echo.c", "echo-page", &[]), compile_client());
     // The device's name and addresses are its own: the veth link of the bed has the page's.
     sh("ip", &["-n", &bed.client, "link", "del", "ms1"]).expect("the link goes");
-    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let settings: Vec<&str> = settings.collect();
     let _server = bed.start(&bed.client, &program, &settings).expect("the example starts");
-    let said = bed.in_ns(&bed.client, &client, &[&to[0], &to[1], "100000"]);
+    let said = bed.in_ns(&bed.client, &client, &[to[0], to[1], "100000"]);
     assert_eq!(said.unwrap_or_else(|e| panic!("{e}")), "100000 bytes are the same\n");
 }
 

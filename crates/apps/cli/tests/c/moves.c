@@ -33,7 +33,7 @@ static void wrong_arguments(int server, int ends[2], int file)
     told(splice(ends[0], NULL, server, (off_t *)8, 10, 0), "to it with an offset nowhere");
     told(tee(server, ends[1], 10, 0), "tee from it");
     told(tee(ends[0], server, 10, 0), "tee to it");
-    struct iovec part = { "bytes", 6 };
+    struct iovec part = { "letter", 6 };
     told(vmsplice(server, &part, 1, 0), "vmsplice to it");
     told(copy_file_range(file, NULL, server, NULL, 10, 0), "copy_file_range to it");
     told(copy_file_range(server, NULL, file, NULL, 10, 0), "copy_file_range from it");
@@ -125,7 +125,7 @@ static void into_pipes(void)
     told(splice(server, NULL, ends[1], NULL, 10, 0), "after a reset");
     told(splice(server, NULL, ends[1], NULL, 10, 0), "once more");
     told(splice(ends[0], NULL, server, NULL, 10, SPLICE_F_NONBLOCK), "to it, of an empty pipe");
-    write(ends[1], "bytes", 6);
+    write(ends[1], "letter", 6);
     pipes_broken = 0;
     told(splice(ends[0], NULL, server, NULL, 10, 0), "to it");
     told(pipes_broken, "SIGPIPE");
@@ -215,7 +215,7 @@ static void from_pipes(void)
     shutdown(server, SHUT_WR);
     close(ends[0]);
     pipe(ends);
-    write(ends[1], "bytes", 6);
+    write(ends[1], "letter", 6);
     pipes_broken = 0;
     told(splice(ends[0], NULL, server, NULL, 10, 0), "after SHUT_WR");
     told(pipes_broken, "SIGPIPE");
@@ -226,7 +226,7 @@ static void from_pipes(void)
     pipe(ends);
     told(splice(fresh, NULL, ends[1], NULL, 10, 0), "from a new socket");
     told(splice(listens, NULL, ends[1], NULL, 10, 0), "from a listener");
-    write(ends[1], "bytes", 6);
+    write(ends[1], "letter", 6);
     told(splice(ends[0], NULL, fresh, NULL, 10, 0), "to a new socket");
     told(splice(ends[0], NULL, listens, NULL, 10, 0), "to a listener");
     close(fresh);

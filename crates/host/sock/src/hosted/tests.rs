@@ -443,7 +443,7 @@ fn the_second_follows_and_a_call_turns_the_core_for_a_leader_that_sleeps() {
             let leader = sockets.shared().lead.holder;
             assert!(leader != 0 && sockets.shared().lead.asleep.is_some());
             // Another thread sends, which leaves at once, and waits, which does not take the lead.
-            assert_eq!(sockets.send(fd, b"bytes", SendFlags::default()), Ok(6));
+            assert_eq!(sockets.send(fd, b"letter", SendFlags::default()), Ok(6));
             let second = sockets.wait_beside(
                 Some(fd),
                 None,
@@ -542,7 +542,7 @@ fn who_wakes_the_same_other_each_time_makes_way_for_it() {
                 assert!(engine.waiting.remove(row), "the leader has woken it");
                 assert_eq!(engine.read(fd, &mut buf), Ok(6));
             }
-            assert_eq!(engine.write(fd, b"bytes"), Ok(6));
+            assert_eq!(engine.write(fd, b"letter"), Ok(6));
             engine.turn().unwrap();
             let object = engine.index(fd).unwrap();
             row = Some(engine.waiting.add(Some(object), Wakes::Bell(bell.ringer())));

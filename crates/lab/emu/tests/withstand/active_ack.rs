@@ -182,7 +182,8 @@ fn d02_a_window_that_is_not_there_fills_with_what_is_thrown_away() {
 #[test]
 fn d03_an_acknowledgment_without_what_was_agreed_is_none() {
     let card = Habits { acknowledges: true, ..Habits::default() };
-    let (received, _, world) = outcome(world(card, Offload::Inline, 0.0, |_| {}));
+    let strict = |config: &mut CoreConfig| config.tcp.tolerate_missing_timestamps = false;
+    let (received, _, world) = outcome(world(card, Offload::Inline, 0.0, strict));
     let counters = world.net.host(world.client).core.tcp_counters();
     println!("{} acknowledgments without timestamps dropped", counters.missing_timestamps);
     // RFC 7323, section 3.2: they may be dropped, and then were in vain; the host's own repair it.
