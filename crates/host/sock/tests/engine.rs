@@ -361,7 +361,8 @@ fn options_take_effect_and_keep_their_values() {
             assert_eq!(get_int(&mut w.client, c, level, name), Ok(good), "option {name}");
         }
         // As on Linux, no byte is the value 0 at IPPROTO_IP, which is a type of service and no time to live.
-        let empty = if (level, name) == (libc::IPPROTO_IP, libc::IP_TOS) { Ok(()) } else { Err(Errno::EINVAL) };
+        let empty =
+            if (level, name) == (libc::IPPROTO_IP, libc::IP_TOS) { Ok(()) } else { Err(Errno::EINVAL) };
         assert_eq!(w.client.setsockopt(c, level, name, &[]), empty, "option {name}");
     }
     let mut name = [0; 16];

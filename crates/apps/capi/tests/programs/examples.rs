@@ -16,7 +16,8 @@ fn start(bed: &Bed, name: &str) -> Server {
 fn the_page_s_example_works_as_it_is_written() {
     let Some(bed) = bed() else { return };
     let page = std::fs::read_to_string(root().join("docs/C.md")).expect("the page");
-    let behind = |begin: &str| page.lines().find_map(|line| line.split_once(begin)).expect("the page says so").1;
+    let behind =
+        |begin: &str| page.lines().find_map(|line| line.split_once(begin)).expect("the page says so").1;
     let settings = behind("./echo ").trim_end_matches('&').split_whitespace();
     let to: Vec<&str> = behind("/dev/tcp/").split(['/', ';']).take(2).collect();
     let (program, client) = (compile("examples/c/echo.c", "echo-page", &[]), compile_client());
