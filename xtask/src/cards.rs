@@ -224,7 +224,7 @@ pub(crate) fn cards(arguments: &[String]) -> Outcome {
 
 /// Runs this program again in namespaces of its own. Its input is a pipe whose end tells it that we are gone.
 fn enter(arguments: &[String]) -> Outcome {
-    let me = std::env::current_exe().map_err(|error| error.to_string())?;
+    let me = run::own_path().map_err(|error| error.to_string())?;
     let mut child = Command::new("unshare")
         .args(["--net", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc"])
         .arg(me)

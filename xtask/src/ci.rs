@@ -132,7 +132,7 @@ fn dpdk_hosts() -> Outcome {
 }
 
 fn differ_calls() -> Outcome {
-    differ::differ(&["calls".into(), "--runs".into(), "2000".into()])
+    differ::differ(&["calls".into(), "--runs".into(), "300".into()])
 }
 
 fn differ_packets() -> Outcome {

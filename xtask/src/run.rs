@@ -8,6 +8,16 @@ use std::time::Duration;
 use crate::watch::Watched;
 use crate::{Outcome, left_out, watch};
 
+/// Returns the path of this program. Tests of the workspace build it again, and then the kernel calls the running one
+/// deleted.
+///
+/// # Errors
+/// The kernel does not tell.
+pub(crate) fn own_path() -> std::io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    Ok(path.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from).unwrap_or(path))
+}
+
 /// The root of the checkout.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))

@@ -90,7 +90,7 @@ class Cluster(unittest.TestCase):
                 same = float(text) == value if isinstance(value, float) else text == ("" if value is None else str(value))
                 self.assertTrue(same, f"{name}: {text!r} is not {value!r}")
         series = pyarrow.parquet.read_table(folder / "series.parquet")
-        self.assertEqual(set(series["name"].to_pylist()), {"cwnd", "srtt_ms", "ssthresh", "queue_payload", "queue_packets"})
+        self.assertEqual(set(series["name"].to_pylist()), {"cwnd", "srtt_ms", "ssthresh", "queue_bytes", "queue_packets"})
         self.assertEqual(set(series["seed"].to_pylist()), {1})
         self.assertEqual(set(series["flow"].to_pylist()), {None, 1, 2})
         # 200 samples of two series of the queue at each of six points, more of the flows.
