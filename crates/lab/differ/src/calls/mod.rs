@@ -13,14 +13,16 @@ mod sides;
 mod step;
 
 use crate::options::Options;
+use crate::progress::{Counts, Progress};
 use crate::shrink;
+use base::Duration;
 use bench::bed::sh;
 use compare::{Difference, Verdict, compare};
 use sides::Side;
+use sock::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 use step::{RUNTIME, Step};
 
 const INTERPRETER: &str = include_str!("interpreter.c");
@@ -164,7 +166,6 @@ fn listing(steps: &[Step]) -> String {
 ///
 /// # Errors
 /// A difference was found that no row explains, or the programs cannot be run here.
-#[allow(clippy::disallowed_methods, reason = "a tool that tells a person how far it is")]
 pub fn run(options: &Options) -> Result<(), String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let to = &target.join("differ");
@@ -172,56 +173,55 @@ pub fn run(options: &Options) -> Result<(), String> {
     let ours = bench::bed::our_command()?;
     let mut machine =
         Machine { kernel: Side::new(&program, None)?, stack: Side::new(&program, Some(&ours))? };
-    let (begin, mut told) = (Instant::now(), Instant::now());
+    let clock = SystemClock::new();
+    let started = clock.now();
+    let (mut progress, mut counts) = (Progress::new("programs", options.goal(), started), Counts::default());
     let mut findings: BTreeMap<String, Finding> = BTreeMap::new();
     let mut explained: BTreeMap<&'static str, (usize, u64)> = BTreeMap::new();
     // Keys of programs as they were made, with those of the smallest programs.
     let mut names: BTreeMap<String, String> = BTreeMap::new();
-    let (mut done, mut by_timing) = (0, 0);
+    let mut by_timing = 0;
     for seed in options.seed..options.seed.saturating_add(options.goal().unwrap_or(u64::MAX)) {
-        if options.minutes.is_some_and(|minutes| begin.elapsed() > Duration::from_secs(60 * minutes)) {
+        let now = clock.now();
+        if options.minutes.is_some_and(|minutes| now.since(started) > Duration::from_secs(60 * minutes)) {
             break;
         }
+        progress.show(counts, now);
         let steps = generate::program(seed);
         let (kernel, stack) = machine.run(&steps)?;
-        done += 1;
-        match compare(&steps, &kernel, &stack) {
-            Verdict::Explained(names) => {
-                names.into_iter().for_each(|name| explained.entry(name).or_insert((0, seed)).0 += 1)
+        counts.inputs += 1;
+        let difference = match compare(&steps, &kernel, &stack) {
+            Verdict::Explained(rows) => {
+                let differs = u64::from(!rows.is_empty());
+                counts.differences += differs;
+                counts.explained += differs;
+                rows.into_iter().for_each(|row| explained.entry(row).or_insert((0, seed)).0 += 1);
+                continue;
             }
-            Verdict::Found(difference) => {
-                let name = names.get(&difference.key).unwrap_or(&difference.key);
-                if let Some(known) = findings.get_mut(name) {
-                    known.programs += 1;
-                } else {
-                    match machine.seen_again(&steps, &difference)? {
-                        None => by_timing += 1,
-                        Some(seen) => {
-                            let first = difference.key.clone();
-                            let small = seen > 0 && findings.len() < SHRUNK_MAX;
-                            let (program, difference) =
-                                if small { machine.shrink(steps, difference)? } else { (steps, difference) };
-                            let key = difference.key.clone();
-                            names.insert(first, key.clone());
-                            let new = Finding { seed, difference, program, seen: seen + 1, programs: 0 };
-                            findings.entry(key).or_insert(new).programs += 1;
-                        }
-                    }
-                }
-            }
+            Verdict::Found(difference) => difference,
+        };
+        let name = names.get(&difference.key).unwrap_or(&difference.key);
+        if let Some(known) = findings.get_mut(name) {
+            counts.differences += 1;
+            known.programs += 1;
+            continue;
         }
-        if told.elapsed() > Duration::from_secs(5) {
-            told = Instant::now();
-            let found: usize = findings.values().map(|finding| finding.programs).sum();
-            let rate = f64::from(u32::try_from(done).unwrap_or(u32::MAX)) / begin.elapsed().as_secs_f64();
-            let known: usize = explained.values().map(|(count, _)| count).sum();
-            eprintln!(
-                "{done} programs, {found} differ in {} ways, {known} explained, {rate:.0} a second",
-                findings.len()
-            );
-        }
+        let Some(seen) = machine.seen_again(&steps, &difference)? else {
+            by_timing += 1;
+            continue;
+        };
+        counts.differences += 1;
+        let first = difference.key.clone();
+        let small = seen > 0 && findings.len() < SHRUNK_MAX;
+        let (program, difference) =
+            if small { machine.shrink(steps, difference)? } else { (steps, difference) };
+        let key = difference.key.clone();
+        names.insert(first, key.clone());
+        let new = Finding { seed, difference, program, seen: seen + 1, programs: 0 };
+        findings.entry(key).or_insert(new).programs += 1;
     }
-    report(options, to, (done, by_timing), &findings, &explained)
+    progress.clear();
+    report(options, to, (counts.inputs, by_timing), &findings, &explained)
 }
 
 fn report(
