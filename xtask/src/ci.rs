@@ -15,6 +15,7 @@ struct Step {
 const ASKED: &[Step] = &[
     Step { name: "dpdk-hosts", what: "whole hosts over DPDK's software devices", run: dpdk_hosts },
     Step { name: "experiments", what: "the expectations of every experiment", run: lab::experiments },
+    Step { name: "differ-calls", what: "generated calls on the kernel and on the stack", run: differ_calls },
     Step {
         name: "differ-packets",
         what: "1,000 generated peers, here and on the kernel",
@@ -36,7 +37,6 @@ const STEPS: &[Step] = &[
     Step { name: "python", what: "the wheel: built, installed, its tests", run: python::python },
     Step { name: "cards", what: "guests with real network drivers, the short form", run: cards::short },
     Step { name: "suites", what: "CPython's sockets on the kernel and on the stack", run: suites::short },
-    Step { name: "differ-calls", what: "generated calls on the kernel and on the stack", run: differ_calls },
     Step { name: "docs", what: "documentation without warnings", run: docs },
     Step { name: "fuzz", what: "a short run of every fuzz target", run: fuzz },
 ];
