@@ -53,6 +53,7 @@ cargo xtask COMMAND
   differ calls|packets [--seed N] [--runs N] [--minutes M] [--explain]
                        run generated programs of socket calls, or generated peers, on the kernel and on the stack,
                        and compare (root; docs/SUITES.md)
+  walk [in] [out]      the functions that a segment passes on its way, counted in the built program
   pgo                  build everything laid out by what it does under load (profile-guided), into target/pgo
 ";
 
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz(rest),
         "bench" => bench(rest),
         "pgo" => pgo::pgo(),
+        "walk" => benchmark(&[], &[vec!["walk".into()], rest.to_vec()].concat()),
         "help" | "-h" | "--help" => {
             print!("{HELP}");
             Ok(())

@@ -30,7 +30,7 @@ pub(crate) struct StackArgs {
     /// Threads that run the stack: the application's own (direct), or one per core (paired).
     #[arg(long)]
     mode: Option<String>,
-    /// Generic receive offload: inline, hold, early, reorder or off; workers=N merges segments in N threads before the
+    /// Generic receive offload: inline, hold, reorder or off; workers=N merges segments in N threads before the
     /// stack.
     #[arg(long, value_name = "WAY,...")]
     offload: Option<String>,

@@ -280,18 +280,6 @@ impl<T: AsRef<[u8]>> Engine<T> {
         Some(piece.packet)
     }
 
-    /// Tells of what is held beyond its batch and was not told of before: of each run its flow, with the hash, the
-    /// first such packet, and the bytes of data from it on.
-    pub fn each_kept(&mut self, mut tell: impl FnMut(&FlowKey, u64, &T, u32)) {
-        for at in &self.active {
-            let Some(flow) = self.flows.get_mut(*at) else { continue };
-            let Some(run) = flow.run.as_mut().filter(|run| run.held && run.untold != NONE) else { continue };
-            let bytes = core::mem::take(&mut run.untold_bytes);
-            let first = core::mem::replace(&mut run.untold, NONE);
-            tell(&flow.key, flow.hash, &self.pieces.get(first).packet, bytes);
-        }
-    }
-
     /// A run is held beyond its batch.
     fn keep(&mut self, at: At) {
         if let Some(run) = self.flows.get_mut(at).and_then(|flow| flow.run.as_mut())
@@ -422,11 +410,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         flow.next = piece.end();
         run.since = run.since.min(piece.came);
         run.grew |= run.held;
-        run.untold_bytes += piece.len;
         let place = self.pieces.put(piece);
-        if run.untold == NONE {
-            run.untold = place;
-        }
         self.pieces.link(core::mem::replace(&mut run.last, place), place);
         self.counters.merged += 1;
         self.last = at;
@@ -455,20 +439,11 @@ impl<T: AsRef<[u8]>> Engine<T> {
 
     /// The first of a run.
     fn begin(&mut self, at: At, piece: Piece<T>, merged_run: MergedRun) {
-        let (end, len, since) = (piece.end(), piece.len, piece.came);
+        let (end, since) = (piece.end(), piece.came);
         let place = self.pieces.put(piece);
         let Some(flow) = self.flows.get_mut(at) else { return };
         flow.next = end;
-        flow.run = Some(Open {
-            merged_run,
-            first: place,
-            last: place,
-            since,
-            grew: false,
-            held: false,
-            untold: place,
-            untold_bytes: len,
-        });
+        flow.run = Some(Open { merged_run, first: place, last: place, since, grew: false, held: false });
         self.last = at;
         self.activate(at);
     }

@@ -49,7 +49,4 @@ pub(crate) struct Open {
     pub(crate) grew: bool,
     /// It outlived a batch.
     pub(crate) held: bool,
-    /// The first packet that nothing was told of, and the bytes from it on.
-    pub(crate) untold: u32,
-    pub(crate) untold_bytes: u32,
 }

@@ -46,6 +46,7 @@ impl Core {
             pool: &mut self.pool,
             counters: &mut self.counters,
             probe: None,
+            frames: None,
         }
     }
 
@@ -81,6 +82,7 @@ fn segment<'a>(header: &Header, payload: &'a [u8]) -> Segment<'a> {
         merged: 1,
         ecn: Ecn::NotCapable,
         payload,
+        rest: None,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::options::{PackedOptions, Switch};
 use crate::output::Due;
 use crate::pool::Pool;
 use crate::send_buffer::LENT_MIN;
-use crate::{Cx, Error, Events, Hints, Limit, ReadError, Shutdown, SocketOptions, State, WriteError};
+use crate::{Cx, Error, Events, Frames, Hints, Limit, ReadError, Shutdown, SocketOptions, State, WriteError};
 
 impl Connection {
     /// Append to the send buffer; how many bytes it took.
@@ -143,7 +143,11 @@ impl Connection {
     pub fn read(&mut self, cx: &mut Cx<'_>, into: &mut [u8]) -> Result<usize, ReadError> {
         let n = (self.readable() as usize).min(into.len());
         if n > 0 {
-            self.rx.copy_out(cx.pool, 0, &mut into[..n]);
+            if self.rx.is_adopted() {
+                self.copy_out_adopted(cx, &mut into[..n]);
+            } else {
+                self.rx.copy_out(cx.pool, 0, &mut into[..n]);
+            }
             self.consume(cx, n);
             return Ok(n);
         }
@@ -161,10 +165,28 @@ impl Connection {
         })
     }
 
-    /// Look at the readable bytes in place (MSG_PEEK, zero-copy): the slices in order, at most `max` bytes.
-    pub fn peek<'p>(&self, pool: &'p Pool, max: usize) -> impl Iterator<Item = &'p [u8]> {
+    #[inline(never)]
+    fn copy_out_adopted(&self, cx: &Cx<'_>, into: &mut [u8]) {
+        debug_assert!(cx.frames.is_some(), "adopted data is read with its frames");
+        if let Some(frames) = cx.frames.as_deref() {
+            self.rx.copy_out_adopted(frames, into);
+        }
+    }
+
+    /// Looks at the readable bytes in place (MSG_PEEK, zero-copy): calls `each` with slices in order, of at most `max`
+    /// bytes, until it returns false.
+    pub fn peek(
+        &self,
+        pool: &Pool,
+        frames: Option<&dyn Frames>,
+        max: usize,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) {
         let len = u32::try_from(max).unwrap_or(u32::MAX).min(self.readable());
-        self.rx.slices(pool, 0, len)
+        match frames {
+            Some(frames) if self.rx.is_adopted() => self.rx.each_adopted(frames, len, each),
+            _ => _ = self.rx.slices(pool, 0, len).all(each),
+        }
     }
 
     /// Drop `len` readable bytes without copying them.
@@ -172,8 +194,19 @@ impl Connection {
     pub fn consume(&mut self, cx: &mut Cx<'_>, len: usize) {
         let len = u32::try_from(len).unwrap_or(u32::MAX).min(self.readable());
         if len > 0 {
-            self.rx.consume(cx.pool, len);
+            if self.rx.is_adopted() {
+                self.consume_adopted(cx, len);
+            } else {
+                self.rx.consume(cx.pool, len);
+            }
             self.on_consumed(cx, len);
+        }
+    }
+
+    #[inline(never)]
+    fn consume_adopted(&mut self, cx: &mut Cx<'_>, len: u32) {
+        if let Some(frames) = cx.frames.as_deref_mut() {
+            self.rx.consume_adopted(cx.pool, frames, len);
         }
     }
 
@@ -334,9 +367,6 @@ impl Connection {
     pub fn release(&mut self, pool: &mut Pool) {
         if let Some(queue) = self.reassembly.take() {
             queue.release(pool);
-        }
-        if self.bits.has(Bits::PROMISED) {
-            self.forget_promise(pool);
         }
         self.rx.release(pool);
         self.tx.release(pool);

@@ -161,6 +161,7 @@ impl Connection {
             merged: 1,
             ecn: Ecn::NotCapable,
             payload: &[],
+            rest: None,
         }
     }
 
@@ -221,7 +222,7 @@ impl Connection {
 
 /// Reborrows the context for a shorter lifetime.
 fn reborrow<'a>(cx: &'a mut Cx<'_>) -> Cx<'a> {
-    Cx { now: cx.now, config: cx.config, pool: cx.pool, counters: cx.counters, probe: None }
+    Cx { now: cx.now, config: cx.config, pool: cx.pool, counters: cx.counters, probe: None, frames: None }
 }
 
 #[cfg(test)]
@@ -291,7 +292,18 @@ mod tests {
         options.timestamps = options.timestamps.map(|_| Timestamps { val: rng.next_u32(), ecr: 0 });
         let (seq, window) = (Seq::new(rng.next_u32()), rng.next_u32() as u16);
         let (flags, payload, ecn) = (Flags::SYN, &[][..], Ecn::NotCapable);
-        Segment { seq, ack: Seq::new(0), flags, window, urgent: 0, options, merged: 1, ecn, payload }
+        Segment {
+            seq,
+            ack: Seq::new(0),
+            flags,
+            window,
+            urgent: 0,
+            options,
+            merged: 1,
+            ecn,
+            payload,
+            rest: None,
+        }
     }
 
     fn fresh(rng: &mut Rng, open: &Open) -> Open {
@@ -412,7 +424,7 @@ mod tests {
         for (config, options) in [(Config::default(), paced), (asks, plain), (micros, plain)] {
             let mut end = End::connect(config, options, now);
             let Cx { config, pool, counters, .. } = cx!(end, now);
-            let cx = &mut Cx { now, config, pool, counters, probe: None };
+            let cx = &mut Cx { now, config, pool, counters, probe: None, frames: None };
             assert!(end.conn.archive(cx, &options, MTU).is_none());
         }
     }

@@ -1,5 +1,6 @@
 //! A connection's data: bytes in a chain of the pool's chunks.
 
+use crate::frames::Frames;
 use crate::pool::{CHUNK, NONE, Pool};
 
 /// How far from the head a chunk may lie to be reached from there without moving the cursor: a retransmission
@@ -14,8 +15,8 @@ const NEAR: u32 = 16;
 ///     ^ head_skip = position of offset 0 in the first chunk
 ///     |<---------------- len ------------->|
 /// ```
-/// A chain may also owe bytes: they lie elsewhere for a while, count as held, and have chunks set aside for them.
-/// Until it is [settled](Chain::settle) it has none here and cannot be read, only consumed, owe more or be released.
+/// Or all its bytes lie in frames of the link ([`Frames`]), with as many chunks of the pool set aside as hold them. Then
+/// `cursor` and `tail` number the first and the last payload, and there is no chunk.
 ///
 /// Every offset counts from the oldest byte held. Appending and writing near the end go through the tail,
 /// reading at increasing offsets goes through the cursor, so neither walks the chain. All chunks belong to
@@ -116,32 +117,64 @@ impl Chain {
         wanted - rest.len()
     }
 
-    /// Are there bytes that lie elsewhere? Then all of them do.
-    pub(crate) fn is_owing(&self) -> bool {
+    /// Do its bytes lie in frames?
+    #[inline]
+    pub(crate) fn is_adopted(&self) -> bool {
         self.head == NONE && self.len > 0
     }
 
-    /// May `n` bytes more lie elsewhere?
-    pub(crate) fn may_owe(&self, pool: &Pool, n: u32) -> bool {
-        self.head == NONE && self.missing_for(self.len.saturating_add(n)) <= pool.available()
-    }
-
-    /// Counts `n` bytes more that lie elsewhere; false, and nothing changed, if they may not.
-    pub(crate) fn owe(&mut self, pool: &mut Pool, n: u32) -> bool {
-        let may = self.may_owe(pool, n) && pool.set_aside(self.missing_for(self.len + n));
-        self.len += if may { n } else { 0 };
-        may
-    }
-
-    /// The bytes that lie elsewhere come, all of them: `pieces`, of which the oldest may be consumed meanwhile.
-    pub(crate) fn settle<'p>(&mut self, pool: &mut Pool, pieces: impl Iterator<Item = &'p [u8]>) {
-        let owed = self.len;
-        self.release(pool);
-        for piece in pieces {
-            // The chunks were set aside.
-            self.append(pool, piece);
+    /// Adopts the payload of `n` bytes that is being processed. Returns false, and nothing changed, where it must be
+    /// copied.
+    pub(crate) fn adopt(&mut self, pool: &mut Pool, frames: &mut dyn Frames, n: u32) -> bool {
+        let missing = self.missing_for(self.len.saturating_add(n));
+        if self.head != NONE || missing > pool.available() {
+            return false;
         }
-        debug_assert_eq!(self.len, owed, "what is owed comes");
+        let Some(number) = frames.adopt(n, self.is_adopted().then_some(self.tail)) else { return false };
+        if self.len == 0 {
+            self.cursor = number;
+        }
+        self.tail = number;
+        self.len += n;
+        pool.set_aside(missing)
+    }
+
+    /// Copies adopted bytes to chunks, which were set aside.
+    #[cold]
+    pub(crate) fn copy_adopted(&mut self, pool: &mut Pool, frames: &dyn Frames) {
+        let (first, len) = (self.cursor, self.len);
+        self.release(pool);
+        frames.for_each(first, &mut |piece| {
+            self.append(pool, piece);
+            true
+        });
+        debug_assert_eq!(self.len, len, "all that was adopted is there");
+    }
+
+    /// Copies adopted bytes out, as many as there is room for.
+    pub(crate) fn copy_out_adopted(&self, frames: &dyn Frames, into: &mut [u8]) -> usize {
+        frames.copy_out(self.cursor, into)
+    }
+
+    /// Calls `each` with the adopted bytes in order, at most `max` of them, until it returns false.
+    pub(crate) fn each_adopted(&self, frames: &dyn Frames, max: u32, each: &mut dyn FnMut(&[u8]) -> bool) {
+        let mut left = max as usize;
+        frames.for_each(self.cursor, &mut |piece| {
+            let piece = &piece[..piece.len().min(left)];
+            left -= piece.len();
+            !piece.is_empty() && each(piece) && left > 0
+        });
+    }
+
+    /// Drops the `n` oldest of adopted bytes.
+    pub(crate) fn consume_adopted(&mut self, pool: &mut Pool, frames: &mut dyn Frames, n: u32) {
+        let (before, n) = (self.chunks(), n.min(self.len));
+        self.cursor = frames.consume(self.cursor, n);
+        self.len -= n;
+        pool.give_back(before - self.chunks());
+        if self.len == 0 {
+            *self = Chain::new();
+        }
     }
 
     /// Links one more chunk at the end.
@@ -160,11 +193,6 @@ impl Chain {
     pub(crate) fn consume(&mut self, pool: &mut Pool, n: u32) {
         if n >= self.len {
             return self.release(pool);
-        }
-        if self.head == NONE {
-            let before = self.chunks();
-            self.len -= n;
-            return pool.give_back(before - self.chunks());
         }
         let skip = usize::from(self.head_skip) + n as usize;
         let gone = (skip / CHUNK) as u32;

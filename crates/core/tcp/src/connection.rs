@@ -21,7 +21,6 @@ use crate::mtu_search::MtuSearch;
 use crate::options::{PackedOptions, Switch};
 use crate::output::Due;
 use crate::pacing::Pacing;
-use crate::promise::Promise;
 use crate::rack::Reordering;
 use crate::reassembly::Reassembly;
 use crate::recovery::Loss;
@@ -182,8 +181,6 @@ bits! {
     PROBING_MTU,
     /// The window offered is shut because the application does not read.
     SHUT,
-    /// Data is acknowledged that receive offload still holds: `Rare::promise`.
-    PROMISED,
     /// It is one of [`Pool::orphans`].
     COUNTED,
     /// [`Quirks::window_ramp`](crate::Quirks::window_ramp).
@@ -387,8 +384,6 @@ pub(crate) struct Rare {
     pub(crate) path: u16,
     /// Exists while [`Bits::SEARCHING`].
     pub(crate) search: Option<Box<MtuSearch>>,
-    /// While [`Bits::PROMISED`].
-    pub(crate) promise: Promise,
     /// Where slow start ended for connections before this one, bytes; 0 if unknown (RFC 9040).
     pub(crate) ssthresh: u32,
     /// Times of its own, if [`Switch::OWN_TIMES`](crate::options::Switch::OWN_TIMES).
@@ -688,6 +683,7 @@ impl Connection {
     }
 
     /// Returns the rarely used state, created if it does not exist.
+    #[inline(always)]
     pub(crate) fn rare_mut(&mut self) -> &mut Rare {
         let una = self.snd_una;
         self.rare.get_or_insert_with(|| {
@@ -711,7 +707,6 @@ impl Connection {
                 auth: None,
                 path: 0,
                 search: None,
-                promise: Promise::default(),
                 ssthresh: 0,
                 times: None,
             })

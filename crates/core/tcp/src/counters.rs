@@ -14,7 +14,6 @@ base::counters! {
         segments_out: "Segments sent, retransmissions and super-segments counted once each.",
         bytes_in: "Bytes of data received in order.",
         bytes_out: "Bytes of data sent, retransmissions included.",
-        bytes_promised: "Bytes acknowledged while receive offload held them.",
         acks_in: "Segments that acknowledged something new.",
         pure_acks_out: "Segments sent only to acknowledge or to update the window.",
         delayed_acks: "Acknowledgments sent because their delay ran out.",

@@ -2,7 +2,7 @@
 
 use base::Instant;
 
-use crate::{Config, Counters, Pool, Probe};
+use crate::{Config, Counters, Frames, Pool, Probe};
 
 /// Time, and the things all connections of a core share.
 pub struct Cx<'a> {
@@ -16,4 +16,6 @@ pub struct Cx<'a> {
     pub counters: &'a mut Counters,
     /// Observer of each step, if there is one.
     pub probe: Option<&'a mut dyn Probe>,
+    /// Frames of the link that hold received data, in calls that receive or read; without, all data is copied.
+    pub frames: Option<&'a mut dyn Frames>,
 }

@@ -36,6 +36,7 @@ mod ecn;
 mod ecn_policy;
 mod event;
 mod fast_open;
+mod frames;
 mod frto;
 #[doc(hidden)]
 pub mod fuzz;
@@ -56,7 +57,6 @@ mod pacing;
 mod path;
 mod pool;
 mod probe;
-mod promise;
 mod prr;
 mod quirks;
 mod rack;
@@ -99,10 +99,12 @@ pub use fast_open::{
     CookieWorth, FastOpenAnswer, FastOpenCache, FastOpenJar, FastOpenKeys, FastOpenOffer, FastOpenOutcome,
     Lesson,
 };
+pub use frames::Frames;
 pub use host::{HostHint, HostLesson, HostMemory};
 pub use icmp::IcmpError;
 pub use incident::{Incident, Timer};
 pub use info::{AccEcnInfo, Info, OptionSeen};
+pub use input::ADOPTED_MIN;
 pub use isn::IsnSource;
 pub use limit::{Limit, Limited, ReceiveLimit};
 pub use marks::{Hints, Report, Stamps};

@@ -16,9 +16,9 @@
 //! memory than it has bytes, and orphans, whose application is gone.
 
 use cc::Controller;
+use wire::tcp::Pieces;
 
 use crate::connection::{Bits, Connection};
-use crate::input::run::Text;
 use crate::output::Due;
 use crate::pool::{CHUNK, Pool};
 use crate::{Cx, DropReason, Events, State};
@@ -74,19 +74,31 @@ impl Connection {
     pub(crate) fn take_least(
         &mut self,
         cx: &mut Cx<'_>,
-        text: impl Text,
+        (data, rest): (&[u8], Option<&dyn Pieces>),
         taken: usize,
     ) -> Result<(), DropReason> {
         let room = least(self.rcv_mss).saturating_sub(self.rx.len()) as usize;
-        let rx = &mut self.rx;
-        let more = cx.pool.dip(Pool::limit, |pool| text.append_rest(taken, room, rx, pool));
+        let (rx, mut skip, mut more) = (&mut self.rx, taken, 0);
+        cx.pool.dip(Pool::limit, |pool| {
+            let mut append = |piece: &[u8]| {
+                let fresh = &piece[skip.min(piece.len())..];
+                skip -= piece.len() - fresh.len();
+                more += rx.append(pool, &fresh[..fresh.len().min(room - more)]);
+                more < room
+            };
+            if append(data)
+                && let Some(rest) = rest
+            {
+                rest.for_each(&mut append);
+            }
+        });
         self.rcv_nxt += more as u32;
         self.bytes_received += more as u64;
         cx.counters.bytes_in += more as u64;
         if more > 0 && self.is_worth_reading() {
             self.events |= Events::READABLE;
         }
-        if taken + more < text.bytes() as usize {
+        if taken + more < data.len() + rest.map_or(0, |rest| rest.len() as usize) {
             cx.counters.no_memory += 1;
             self.due |= Due::ACK;
             return Err(DropReason::NoMemory);

@@ -51,7 +51,7 @@ impl Seen<'_> {
     /// How many segments of the wire it is: more than one where the port merged them, or will cut it up.
     pub fn segments(&self) -> u32 {
         match self.payload.0 {
-            Place::Received(seg) | Place::Run { first: seg, .. } => seg.merged.max(1).into(),
+            Place::Received(seg) => seg.merged.max(1).into(),
             Place::Sent { tx, .. } => tx.len.div_ceil(tx.mss.max(1).into()).max(1),
         }
     }
@@ -66,7 +66,7 @@ impl Seen<'_> {
     #[inline]
     pub fn header(&self) -> Header {
         match self.payload.0 {
-            Place::Received(seg) | Place::Run { first: seg, .. } => Header {
+            Place::Received(seg) => Header {
                 src_port: self.conn.key.remote().port,
                 dst_port: self.conn.key.local().port,
                 seq: seg.seq,
@@ -98,7 +98,6 @@ pub struct Payload<'a>(Place<'a>);
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Received(&'a Segment<'a>),
-    Run { first: &'a Segment<'a>, pieces: &'a [&'a [u8]] },
     Sent { conn: &'a Connection, pool: &'a Pool, tx: &'a Transmit },
 }
 
@@ -106,8 +105,7 @@ impl Payload<'_> {
     /// Bytes.
     pub fn len(&self) -> u32 {
         match self.0 {
-            Place::Received(seg) => seg.payload.len() as u32,
-            Place::Run { pieces, .. } => pieces.iter().map(|piece| piece.len() as u32).sum(),
+            Place::Received(seg) => seg.len(),
             Place::Sent { tx, .. } => tx.len,
         }
     }
@@ -120,27 +118,22 @@ impl Payload<'_> {
     /// Calls `each` with its pieces in order.
     pub fn for_each(&self, mut each: impl FnMut(&[u8])) {
         match self.0 {
-            Place::Received(seg) => each(seg.payload),
-            Place::Run { pieces, .. } => pieces.iter().copied().for_each(each),
+            Place::Received(seg) => seg.for_each_piece(&mut |piece| {
+                each(piece);
+                true
+            }),
             Place::Sent { conn, pool, tx } => conn.payload(pool, tx).for_each(each),
         }
     }
 }
 
 impl Connection {
-    /// Shows a segment that came in.
+    /// Shows a segment that came in, or a run of them.
     #[cold]
+    #[inline(never)]
     pub(crate) fn show_inbound(&self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let Some(probe) = cx.probe.as_deref_mut() else { return };
         let payload = Payload(Place::Received(seg));
-        probe.packet(&Seen { now: cx.now, outbound: false, conn: self, payload });
-    }
-
-    /// Shows segments that came in and are delivered as one.
-    #[cold]
-    pub(crate) fn show_run(&self, cx: &mut Cx<'_>, first: &Segment<'_>, pieces: &[&[u8]]) {
-        let Some(probe) = cx.probe.as_deref_mut() else { return };
-        let payload = Payload(Place::Run { first, pieces });
         probe.packet(&Seen { now: cx.now, outbound: false, conn: self, payload });
     }
 

@@ -36,6 +36,7 @@ impl Packet {
             merged: 1,
             ecn: Ecn::NotCapable,
             payload: &self.payload,
+            rest: None,
         }
     }
 
@@ -61,6 +62,7 @@ macro_rules! cx {
             pool: &mut $end.pool,
             counters: &mut $end.counters,
             probe: None,
+            frames: None,
         }
     };
 }
@@ -92,7 +94,14 @@ impl End {
         now: Instant,
     ) -> End {
         let (mut pool, mut counters) = (Pool::new(40_000), Counters::default());
-        let cx = &mut Cx { now, config: &config, pool: &mut pool, counters: &mut counters, probe: None };
+        let cx = &mut Cx {
+            now,
+            config: &config,
+            pool: &mut pool,
+            counters: &mut counters,
+            probe: None,
+            frames: None,
+        };
         let mut conn = None;
         begin(&mut conn, cx);
         let conn = conn.expect("it was begun");

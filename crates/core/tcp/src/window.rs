@@ -335,7 +335,7 @@ impl Connection {
         let target = round.saturating_mul(if growing { 4 } else { 2 });
         let target = target.saturating_add(SLACK * u32::from(self.rcv_mss)).min(cx.config.rcvbuf.1);
         // Memory that other connections may need is not promised.
-        if self.options.rcvbuf == 0 && !cx.pool.is_scarce() && !self.bits.has(Bits::PROMISED) {
+        if self.options.rcvbuf == 0 && !cx.pool.is_scarce() {
             self.rcvbuf = self.rcvbuf.max(target);
         }
     }

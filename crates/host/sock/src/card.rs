@@ -53,12 +53,8 @@ pub(crate) fn engine(settings: &Settings) -> Result<Option<offload::Config>, Ope
     let plain = offload::Config::default();
     let budget = Duration::from_micros(settings.offload_budget.0);
     match settings.offload {
-        Offload::Early if any => {
-            let why = "and offload = early: only the stack may answer for what waits; use hold, or 0 workers";
-            Err(refusal(settings, why))
-        }
         Offload::Off => Ok(None),
-        Offload::Inline | Offload::Early => Ok(Some(plain)),
+        Offload::Inline => Ok(Some(plain)),
         Offload::Hold => Ok(Some(offload::Config { hold: budget, ..plain })),
         Offload::Reorder => Ok(Some(offload::Config { reorder: budget, ..plain })),
     }

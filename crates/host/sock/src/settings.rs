@@ -144,8 +144,6 @@ pub enum Offload {
     Inline,
     /// There too, and data waits within the budget for more of its flow.
     Hold,
-    /// As `Hold`; data that waits is acknowledged meanwhile.
-    Early,
     /// There too, and segments that came too early wait within the budget for those before them.
     Reorder,
 }
@@ -160,7 +158,6 @@ impl Offload {
             _ if workers > 0 => stack::Offload::Inline,
             Offload::Inline => stack::Offload::Inline,
             Offload::Hold => stack::Offload::Hold(budget),
-            Offload::Early => stack::Offload::Early(budget),
             Offload::Reorder => stack::Offload::Reorder(budget),
         }
     }
@@ -257,7 +254,6 @@ impl Value for Offload {
             "off" => Some(Offload::Off),
             "inline" => Some(Offload::Inline),
             "hold" => Some(Offload::Hold),
-            "early" => Some(Offload::Early),
             "reorder" => Some(Offload::Reorder),
             _ => None,
         }
@@ -268,7 +264,6 @@ impl Value for Offload {
             Offload::Off => "off",
             Offload::Inline => "inline",
             Offload::Hold => "hold",
-            Offload::Early => "early",
             Offload::Reorder => "reorder",
         }
         .into()
@@ -412,11 +407,11 @@ settings! {
     mode: Mode = Mode::Direct, "direct or paired",
         "Threads that run the stack: `direct` is the application's own threads inside their calls, `paired` is one \
          stack thread per core.";
-    offload: Offload = Offload::Inline, "inline, hold, early, reorder or off",
+    offload: Offload = Offload::Inline, "inline, hold, reorder or off",
         "Generic receive offload: `inline` merges segments that arrive together; `hold` also waits up to \
-         `offload_budget` for more; `early` acknowledges while it waits; `reorder` also waits for missing segments.";
+         `offload_budget` for more; `reorder` also waits for missing segments.";
     offload_budget: Budget = Budget(50), "microseconds, 1 to 1000",
-        "Longest time in microseconds that `offload` = `hold`, `early` or `reorder` delays a segment.";
+        "Longest time in microseconds that `offload` = `hold` or `reorder` delays a segment.";
     offload_workers: Receivers = Receivers(0), "a number of receive workers, 0 to 13",
         "Number of receive threads per core that check and merge segments before the stack; two more threads serve the \
          link and the queue to the stack. 0 merges in the stack's own thread.";

@@ -40,8 +40,6 @@ impl Marks {
     /// As before, and its first segment has not left: the cached handshake is in `owner` for an accepted
     /// connection, in `listener` for a connecting one.
     pub(crate) const OPENING: Marks = Marks(2048);
-    /// Its latest received data lies in the port's frames until it is read ([`crate::borrowed_rx`]).
-    pub(crate) const LENT: Marks = Marks(4096);
 
     #[inline]
     pub(crate) fn has(self, mark: Marks) -> bool {

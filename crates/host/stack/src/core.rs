@@ -1,14 +1,14 @@
 //! One core's stack: what it owns, and how it begins and ends connections.
 
 use base::{Addr, Endpoint, FlowKey, Instant, Seq};
-use pio::{IoError, Medium, PacketIo};
+use pio::{IoError, Medium, PacketIo, RxPacket};
 use tcp::{
     Connection, CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, Fresh, IsnSource, Open, Pool, Probe,
     State, Stray, TransmitClass,
 };
 
+use crate::adopted::{Adopted, Arriving};
 use crate::auth::SignedWaits;
-use crate::borrowed_rx::BorrowedRx;
 use crate::conns::{Conns, List, Marks};
 use crate::demux::{Flow, FlowTable};
 use crate::handshake_cache::HandshakeCache;
@@ -101,13 +101,38 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) counters: Counters,
     pub(crate) probes: Watch,
+    /// Received data in the port's frames.
+    pub(crate) adopted: Adopted,
 }
 
 impl Shared {
     #[inline]
     pub(crate) fn cx(&mut self, now: Instant) -> Cx<'_> {
         let probe = self.probes.as_mut().map(|probe| &mut **probe as &mut dyn Probe);
-        Cx { now, config: &self.config, pool: &mut self.pool, counters: &mut self.counters, probe }
+        let Shared { config, pool, counters, .. } = self;
+        Cx { now, config, pool, counters, probe, frames: None }
+    }
+
+    /// Lends a connection what it needs to hand over received data.
+    #[inline]
+    pub(crate) fn cx_to_read(&mut self, now: Instant) -> Cx<'_> {
+        let probe = self.probes.as_mut().map(|probe| &mut **probe as &mut dyn Probe);
+        let Shared { config, pool, counters, adopted, .. } = self;
+        Cx { now, config, pool, counters, probe, frames: Some(adopted) }
+    }
+
+    /// Lends a connection what it needs to process a segment of a batch.
+    #[inline]
+    pub(crate) fn with_batch<R>(
+        &mut self,
+        now: Instant,
+        batch: &[RxPacket],
+        process: impl FnOnce(&mut Cx<'_>) -> R,
+    ) -> R {
+        let probe = self.probes.as_mut().map(|probe| &mut **probe as &mut dyn Probe);
+        let Shared { config, pool, counters, adopted, .. } = self;
+        let mut frames = Arriving { adopted, batch };
+        process(&mut Cx { now, config, pool, counters, probe, frames: Some(&mut frames) })
     }
 
     /// May segments be delivered as one? Not while an observer watches who must see each.
@@ -188,8 +213,6 @@ pub struct Core {
     pub(crate) tracer: Option<Box<Tracer>>,
     /// The port had no frame when one was needed.
     pub(crate) starved: bool,
-    /// Data that connections read from the port's frames.
-    pub(crate) borrowed_rx: BorrowedRx,
     /// Batches received in one turn at most.
     pub(crate) batches: u8,
     /// The connection that was last asked to give memory back.
@@ -218,6 +241,7 @@ impl Core {
                 pool: Pool::new(config.max_chunks),
                 counters: Counters::default(),
                 probes: None,
+                adopted: Adopted::default(),
             },
             conns: Conns::new(config.max_connections),
             table,
@@ -256,7 +280,6 @@ impl Core {
             probe_ids: Vec::new(),
             tracer: None,
             starved: false,
-            borrowed_rx: BorrowedRx::default(),
             batches: config.batches.clamp(1, BATCHES_MAX),
             reclaimed: 0,
             port,
@@ -379,9 +402,6 @@ impl Core {
 
     /// Removes a connection that is in no table any more.
     pub(crate) fn free(&mut self, index: u32) {
-        if self.conns.slot(index).meta.marks.has(Marks::LENT) {
-            self.borrowed_rx.forget(index);
-        }
         if let Some(tcp) = &mut self.conns.slot_mut(index).tcp {
             self.registry.retire(tcp.control_name());
             tcp.release(&mut self.shared.pool);

@@ -189,7 +189,8 @@ mod tests {
         let open = Open { key, isn, ts_offset: 0, path_mtu: 1_500, options, hint };
         let (config, mut pool, mut counters) = (Config::default(), Pool::new(8), Counters::default());
         let (now, probe) = (Instant::from_secs(1), None);
-        let mut cx = Cx { now, config: &config, pool: &mut pool, counters: &mut counters, probe };
+        let mut cx =
+            Cx { now, config: &config, pool: &mut pool, counters: &mut counters, probe, frames: None };
         let mut place = None;
         let control = cc::Control::NewReno(cc::NewReno::new());
         let conn = Connection::connect(&mut place, &mut cx, &open, control);

@@ -7,10 +7,7 @@
 use base::{Duration, FlowKey, Instant};
 use offload::{Config, Engine, HOLD_MAX, HoldCounters};
 use pio::{BATCH_MAX, RxBatch, RxChecksum, RxMeta, RxPacket};
-use wire::Ecn;
-use wire::tcp::Raw;
 
-use crate::conns::Marks;
 use crate::core::Core;
 use crate::demux::Flow;
 use crate::rx::{Arrival, Rx, pieces};
@@ -31,9 +28,6 @@ pub enum Offload {
     Inline,
     /// As `Inline`; where more of a flow is expected its data waits for that, for the budget at most.
     Hold(Duration),
-    /// As `Hold`, and the connection acknowledges waiting data early if it can take it
-    /// ([`tcp::Connection::promise`]).
-    Early(Duration),
     /// As inline, and those that came too early wait for what is missing before them, for the budget at the most.
     Reorder(Duration),
 }
@@ -70,8 +64,6 @@ pub(crate) struct Hold {
     inbox: RxBatch,
     /// Parsed segments.
     arrivals: Vec<Arrival>,
-    /// Held data is acknowledged early.
-    early: bool,
 }
 
 impl Hold {
@@ -80,16 +72,13 @@ impl Hold {
         let packets = HELD_MAX as u16;
         let config = match offload {
             Offload::Off | Offload::Inline => return None,
-            Offload::Hold(budget) | Offload::Early(budget) => {
-                Config { packets, hold: budget, ..Config::default() }
-            }
+            Offload::Hold(budget) => Config { packets, hold: budget, ..Config::default() },
             Offload::Reorder(budget) => Config { packets, reorder: budget, ..Config::default() },
         };
         Some(Hold {
             engine: Engine::new(config),
             inbox: RxBatch::with_capacity(UP_MAX),
             arrivals: Vec::with_capacity(UP_MAX),
-            early: matches!(offload, Offload::Early(_)),
         })
     }
 
@@ -155,9 +144,6 @@ impl Core {
         let Some(mut hold) = rx.hold.take() else { return };
         hold.engine.on_batch_end(now);
         self.hand_up(now, rx, &mut hold);
-        if hold.early {
-            hold.engine.each_kept(|key, hash, kept, bytes| self.promise(now, (key, hash), kept, bytes));
-        }
         rx.hold = Some(hold);
     }
 
@@ -285,21 +271,5 @@ impl Core {
         let Some(Flow::Connection(index)) = flow else { return None };
         let (_, tcp) = self.conns.get(index)?;
         Some(tcp.round_trip()).filter(|srtt| !srtt.is_zero())
-    }
-
-    /// The connection is asked to answer for data that is held.
-    fn promise(&mut self, now: Instant, (key, hash): (&FlowKey, u64), first: &Kept, bytes: u32) {
-        let Some(Flow::Connection(index)) = self.find(hash, key) else { return };
-        let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
-        let Arrival { start, end, tos, .. } = first.arrival;
-        let upper = first.as_ref().get(start as usize..end as usize).unwrap_or_default();
-        let Ok(raw) = Raw::of(upper) else { return };
-        let mut segment = raw.segment();
-        raw.read_options(&mut segment);
-        segment.ecn = Ecn::of(tos);
-        let proven = !meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED);
-        if proven && tcp.promise(&mut self.shared.cx(now), &segment, bytes) {
-            self.touch(index);
-        }
     }
 }

@@ -19,7 +19,7 @@ const COOKIES_LAST: base::Duration = base::Duration::from_secs(128);
 const TTL: u8 = 64;
 
 impl Core {
-    /// A sound segment arrived.
+    /// A sound segment arrived, or a run ([`Connection::on_segment`]).
     #[inline]
     pub(crate) fn on_segment(
         &mut self,
@@ -30,37 +30,47 @@ impl Core {
     ) {
         match flow {
             Some(Flow::Connection(index)) => self.deliver(now, index, sender, segment),
-            Some(Flow::TimeWait(entry)) => self.on_time_wait(now, entry, sender, segment),
-            None => self.on_stranger(now, sender, segment, None),
+            _ => self.on_unmatched(now, flow, sender, segment),
         }
     }
 
     #[inline]
     fn deliver(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
-        if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED | Marks::LENT)
-            || segment.options.signature.is_some()
-        {
-            return self.deliver_watched(now, index, sender, segment);
+        if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED) || segment.options.signature.is_some() {
+            return self.deliver_checked(now, index, sender, segment);
         }
-        let disposition = tcp.on_segment(&mut self.shared.cx(now), segment);
+        let disposition = self.shared.with_batch(now, sender.batch, |cx| tcp.on_segment(cx, segment));
         let events = tcp.poll_event();
         self.delivered(now, index, disposition, events);
     }
 
-    /// To a connection that is half-open or signed or was lent something, or with a signature.
+    /// To a connection that is half-open or signed, or with a signature.
     #[inline(never)]
-    fn deliver_watched(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
-        if !segment.payload.is_empty() || segment.flags.any(Flags::SYN | Flags::FIN | Flags::RST) {
-            self.call_in_if_lent(index, sender.batch);
-        }
+    fn deliver_checked(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
         if !self.lets_through(now, index, sender, segment) {
             return self.shared.show_stray(now, false, sender.key, Stray::Withheld);
         }
         let Some((_, tcp)) = self.conns.get_mut(index) else { return };
-        let disposition = tcp.on_segment(&mut self.shared.cx(now), segment);
+        let disposition = self.shared.with_batch(now, sender.batch, |cx| tcp.on_segment(cx, segment));
         let events = tcp.poll_event();
         self.delivered(now, index, disposition, events);
+    }
+
+    /// A segment of no connection. Of a run the first may open one, which then gets the others.
+    fn on_unmatched(&mut self, now: Instant, flow: Option<Flow>, sender: &Sender<'_>, segment: &Segment<'_>) {
+        let last = if segment.rest.is_some() { Flags::FIN.0 | Flags::PSH.0 } else { 0 };
+        let first = Segment { rest: None, flags: Flags(segment.flags.0 & !last), ..*segment };
+        match flow {
+            Some(Flow::TimeWait(entry)) => self.on_time_wait(now, entry, sender, &first),
+            _ => self.on_stranger(now, sender, &first, None),
+        }
+        if segment.rest.is_some()
+            && let Some(Flow::Connection(index)) = self.find(sender.hash, sender.key)
+        {
+            let seq = segment.seq + segment.payload.len() as u32;
+            self.deliver(now, index, sender, &Segment { seq, payload: &[], ..*segment });
+        }
     }
 
     /// Reports the effect of a segment on its connection.

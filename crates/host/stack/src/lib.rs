@@ -5,9 +5,9 @@
 //! `epoll_wait`, and in the emulator's virtual time.
 #![forbid(unsafe_code)]
 
+mod adopted;
 mod again;
 mod auth;
-mod borrowed_rx;
 mod conns;
 mod core;
 mod demux;

@@ -2,17 +2,17 @@
 //! as one run.
 
 use base::Instant;
-use offload::{BatchGro, MERGE_MAX, MergedRun};
+use offload::{BatchGro, MergedRun};
 use pio::{RxBatch, RxChecksum, RxPacket};
-use tcp::{Disposition, Events};
 use wire::Ecn;
 use wire::checksum::Summer;
-use wire::tcp::{Flags, Raw, Segment};
+use wire::tcp::{Flags, Pieces, Raw, Segment};
 
 use crate::conns::Marks;
 use crate::core::Core;
 use crate::demux::Flow;
-use crate::rx::Arrival;
+use crate::rx::{Arrival, Sender};
+use crate::stats::PacketDrop;
 
 /// Does the packet at place `at` of a batch join a merged run? What the link has merged already it leaves alone.
 #[inline]
@@ -44,6 +44,31 @@ pub(crate) fn follow(merged_runs: &mut BatchGro, batch: &RxBatch, at: usize, sum
     merged_runs.follow(at as u16, packets, summer).into()
 }
 
+/// The payloads of a merged run behind its first packet.
+struct Followers<'a> {
+    batch: &'a [RxPacket],
+    merged_runs: &'a BatchGro,
+    run: &'a MergedRun,
+    head: u16,
+}
+
+impl Pieces for Followers<'_> {
+    fn len(&self) -> u32 {
+        self.run.bytes() - self.run.text(0).len() as u32
+    }
+
+    fn for_each(&self, each: &mut dyn FnMut(&[u8]) -> bool) {
+        let mut at = self.head;
+        for nth in 1..self.run.count() {
+            at = self.merged_runs.behind(at);
+            let packet = self.batch[usize::from(at)].frame.data();
+            if !packet.get(self.run.text(nth)).is_some_and(&mut *each) {
+                break;
+            }
+        }
+    }
+}
+
 impl Core {
     /// Third pass, where some packets are merged runs.
     #[inline(never)]
@@ -57,8 +82,9 @@ impl Core {
     ) {
         for arrival in arrivals {
             match merged_runs.headed_by(arrival.at) {
-                Some(merged_run) => {
-                    self.process_merged_run(now, arrival, batch, version, merged_runs, merged_run)
+                Some(run) => {
+                    let flow = self.flow_of(arrival, version);
+                    self.process_merged_run(now, flow, arrival, batch, merged_runs, run);
                 }
                 None => self.process_alone(now, arrival, batch, version),
             }
@@ -70,141 +96,56 @@ impl Core {
         self.process(now, arrival, batch, version);
     }
 
-    /// Delivers the merged run that `arrival` is the first of.
+    /// Delivers the merged run that `arrival` is the first of: the header of its first packet, PSH of its last.
     fn process_merged_run(
-        &mut self,
-        now: Instant,
-        arrival: &Arrival,
-        batch: &RxBatch,
-        version: u32,
-        merged_runs: &BatchGro,
-        merged_run: &MergedRun,
-    ) {
-        let index = match self.flow_of(arrival, version) {
-            Some(Flow::Connection(index)) => Some(index),
-            _ => None,
-        };
-        if index
-            .is_some_and(|index| self.lend_merged_run(now, index, arrival, batch, merged_runs, merged_run))
-        {
-            return;
-        }
-        let mut places = [arrival.at; MERGE_MAX];
-        let places = &mut places[..usize::from(merged_run.count())];
-        for nth in 1..places.len() {
-            places[nth] = merged_runs.behind(places[nth - 1]);
-        }
-        if index.is_some_and(|index| self.deliver_merged_run(now, index, arrival, batch, merged_run, places))
-        {
-            return;
-        }
-        // The connection wants each for itself.
-        self.process_alone(now, arrival, batch, version);
-        for (nth, at) in places.iter().enumerate().skip(1) {
-            let end = merged_run.text(nth as u16).end as u32;
-            self.process_alone(now, &Arrival { at: *at, end, ..*arrival }, batch, version);
-        }
-    }
-
-    /// Delivers a merged run as one, which stays where it is until it is read; false, and nothing was delivered, if it
-    /// may not.
-    fn lend_merged_run(
-        &mut self,
-        now: Instant,
-        index: u32,
-        arrival: &Arrival,
-        batch: &RxBatch,
-        merged_runs: &BatchGro,
-        merged_run: &MergedRun,
-    ) -> bool {
-        if !self.borrowed_rx.takes(batch.len()) {
-            return false;
-        }
-        let Some(whole) = segment_of(arrival, batch, merged_run) else { return false };
-        let Some(events) = self.lend_payload(now, index, &whole, merged_run.bytes()) else { return false };
-        self.borrowed_rx.lend(index, merged_runs, merged_run, arrival.at);
-        self.delivered(now, index, Disposition::Done, events);
-        true
-    }
-
-    /// Lends the payload of a packet that the link has merged, of the segment `whole`.
-    #[inline(never)]
-    pub(crate) fn lend_long(
         &mut self,
         now: Instant,
         flow: Option<Flow>,
         arrival: &Arrival,
         batch: &RxBatch,
-        whole: &Segment<'_>,
-    ) -> bool {
-        let bytes = whole.payload.len();
-        let Some(Flow::Connection(index)) = flow.filter(|_| self.borrowed_rx.takes(batch.len())) else {
-            return false;
-        };
-        if whole.options.signature.is_some() {
-            return false;
+        merged_runs: &BatchGro,
+        run: &MergedRun,
+    ) {
+        let frame = batch[usize::from(arrival.at)].frame.data();
+        let tcp = frame.get(arrival.start as usize..arrival.end as usize).unwrap_or_default();
+        let Ok(raw) = Raw::of(tcp) else { return self.drops.count(PacketDrop::TcpHeader) };
+        let mut segment = raw.segment();
+        raw.read_options(&mut segment);
+        segment.merged = run.count();
+        segment.ecn = Ecn::of(arrival.tos);
+        segment.flags.0 |= if run.is_pushed() { Flags::PSH.0 } else { 0 };
+        let sender = Sender { key: &arrival.key, hash: arrival.hash, tcp, frame, batch };
+        let rest = Followers { batch, merged_runs, run, head: arrival.at };
+        segment.rest = Some(&rest);
+        match self.may_adopt(flow, batch) {
+            Some(index) => {
+                self.shared.adopted.offer_run(index, merged_runs, run, arrival.at);
+                self.on_offered(now, index, &sender, &segment);
+            }
+            None => self.on_segment(now, flow, &sender, &segment),
         }
-        let Some(events) = self.lend_payload(now, index, whole, bytes as u32) else { return false };
-        let end = batch[usize::from(arrival.at)].frame.len().min(arrival.end as usize);
-        self.borrowed_rx.lend_one(index, arrival.at, end - bytes..end);
-        self.delivered(now, index, Disposition::Done, events);
-        true
     }
 
-    /// Delivers a segment whose payload stays where it is; what happened, `None` and nothing was delivered if it may
-    /// not.
+    /// Returns the connection that may adopt a payload of the batch.
     #[inline]
-    fn lend_payload(&mut self, now: Instant, index: u32, whole: &Segment<'_>, bytes: u32) -> Option<Events> {
-        let (meta, tcp) = self.conns.get_mut(index)?;
-        if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED)
-            || !tcp.on_lent_run(&mut self.shared.cx(now), whole, bytes)
-        {
-            return None;
-        }
-        meta.marks.set(Marks::LENT);
-        self.stats.bytes_lent += u64::from(bytes);
-        Some(tcp.poll_event())
+    pub(crate) fn may_adopt(&self, flow: Option<Flow>, batch: &[RxPacket]) -> Option<u32> {
+        let Some(Flow::Connection(index)) = flow else { return None };
+        let checked = self.conns.slot(index).meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED);
+        (!checked && self.shared.adopted.takes(batch.len())).then_some(index)
     }
 
-    /// Delivers a merged run as one; false, and nothing was delivered, if its connection wants each segment.
-    fn deliver_merged_run(
+    /// A segment for a connection arrived whose payload was offered to it.
+    #[inline]
+    pub(crate) fn on_offered(
         &mut self,
         now: Instant,
         index: u32,
-        arrival: &Arrival,
-        batch: &RxBatch,
-        merged_run: &MergedRun,
-        places: &[u16],
-    ) -> bool {
-        self.call_in_if_lent(index, batch);
-        let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
-        if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED) {
-            return false;
+        sender: &Sender<'_>,
+        segment: &Segment<'_>,
+    ) {
+        self.on_segment(now, Some(Flow::Connection(index)), sender, segment);
+        if self.shared.adopted.withdraw() {
+            self.stats.bytes_in_place += u64::from(segment.len());
         }
-        let mut pieces = [&[][..]; MERGE_MAX];
-        for (nth, (piece, at)) in pieces.iter_mut().zip(places).enumerate() {
-            let packet = batch[usize::from(*at)].frame.data();
-            let Some(text) = packet.get(merged_run.text(nth as u16)) else { return false };
-            *piece = text;
-        }
-        let Some(whole) = segment_of(arrival, batch, merged_run) else { return false };
-        if !tcp.on_run(&mut self.shared.cx(now), &whole, &pieces[..places.len()]) {
-            return false;
-        }
-        let events = tcp.poll_event();
-        self.delivered(now, index, Disposition::Done, events);
-        true
     }
-}
-
-/// The segment that a merged run is, but for its payload: the header of its first packet, which `arrival` is, and PSH
-/// of its last.
-fn segment_of<'a>(arrival: &Arrival, batch: &'a RxBatch, merged_run: &MergedRun) -> Option<Segment<'a>> {
-    let first = batch[usize::from(arrival.at)].frame.data();
-    let raw = Raw::of(first.get(arrival.start as usize..arrival.end as usize)?).ok()?;
-    let mut segment = raw.segment();
-    raw.read_options(&mut segment);
-    let pushed = if merged_run.is_pushed() { Flags::PSH.0 } else { 0 };
-    let (flags, ecn) = (Flags(segment.flags.0 | pushed), Ecn::of(arrival.tos));
-    Some(Segment { merged: merged_run.count(), flags, ecn, ..segment })
 }

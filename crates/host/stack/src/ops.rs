@@ -569,13 +569,13 @@ impl Core {
     /// See [`ReadError`].
     #[inline]
     pub fn read(&mut self, now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, ReadError> {
-        let Some((meta, tcp)) = self.conns.get_mut(id.0) else { return Err(ReadError::NotConnected) };
-        if meta.marks.has(Marks::LENT) {
-            return self.read_lent(now, id, into);
-        }
-        let result = tcp.read(&mut self.shared.cx(now), into);
+        let Some((_, tcp)) = self.conns.get_mut(id.0) else { return Err(ReadError::NotConnected) };
+        let result = tcp.read(&mut self.shared.cx_to_read(now), into);
         if result.is_ok() {
             self.touch_open(id.0);
+            if self.shared.adopted.is_read() {
+                self.end_all_adopted();
+            }
         }
         result
     }
@@ -589,32 +589,20 @@ impl Core {
         if tcp.readable() == 0 {
             return Err(why_unreadable(tcp));
         }
-        if tcp.is_lent() {
-            self.peek_lent(id.0, max, each);
-            return Ok(());
-        }
-        for slice in tcp.peek(&self.shared.pool, max) {
-            if !each(slice) {
-                break;
-            }
-        }
+        tcp.peek(&self.shared.pool, Some(&self.shared.adopted), max, each);
         Ok(())
     }
 
     /// Drop readable bytes.
     pub fn consume(&mut self, now: Instant, id: ConnId, len: usize) {
-        if self.conns.get(id.0).is_some_and(|(_, tcp)| tcp.is_lent()) {
-            self.skip_lent(id.0, len);
-        }
         if let Some((_, tcp)) = self.conns.get_mut(id.0) {
-            tcp.consume(&mut self.shared.cx(now), len);
+            tcp.consume(&mut self.shared.cx_to_read(now), len);
             self.touch_open(id.0);
         }
     }
 
     /// See [`Connection::shutdown`].
     pub fn shutdown(&mut self, now: Instant, id: ConnId, how: Shutdown) {
-        self.call_in_if_lent(id.0, &[]);
         if let Some((_, tcp)) = self.conns.get_mut(id.0) {
             tcp.shutdown(&mut self.shared.cx(now), how);
             self.touch_open(id.0);
@@ -647,10 +635,7 @@ impl Core {
 
     fn let_go(&mut self, now: Instant, index: u32, end: impl FnOnce(&mut Connection, &mut tcp::Cx<'_>)) {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
-        if meta.marks.has(Marks::LENT) {
-            self.borrowed_rx.forget(index);
-        }
-        meta.marks.clear(Marks::OWNED | Marks::NOTICED | Marks::LENT);
+        meta.marks.clear(Marks::OWNED | Marks::NOTICED);
         meta.events = tcp::Events::default();
         if meta.marks.has(Marks::IN_TABLE) {
             end(tcp, &mut self.shared.cx(now));

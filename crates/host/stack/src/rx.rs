@@ -7,12 +7,12 @@
 use base::{Endpoint, FlowKey, Instant};
 use offload::{BatchGro, MERGE_WORTH};
 use pio::{BATCH_MAX, Medium, RxBatch, RxChecksum, RxPacket};
+use tcp::ADOPTED_MIN;
 use wire::checksum::{Sum, is_partial};
 use wire::packet::{Content, Packet, parse_frame, parse_ip, plain_tcp_v4};
-use wire::tcp::{CHECKSUM_OFFSET, Flags, Raw, Segment};
+use wire::tcp::{CHECKSUM_OFFSET, Pieces, Raw, Segment};
 use wire::{Ecn, ParseError, ethernet, protocol};
 
-use crate::borrowed_rx::LONG;
 use crate::core::Core;
 use crate::demux::Flow;
 use crate::hold::{Hold, Offload};
@@ -60,7 +60,7 @@ pub(crate) struct Sender<'a> {
     pub(crate) hash: u64,
     /// Header and data, which a signature covers.
     pub(crate) tcp: &'a [u8],
-    frame: &'a [u8],
+    pub(crate) frame: &'a [u8],
     /// The batch it came with.
     pub(crate) batch: &'a [RxPacket],
 }
@@ -83,7 +83,7 @@ impl Core {
     /// Receives and processes a bounded number of packets.
     /// RFC 9293, MUST-59.
     pub(crate) fn receive(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
-        self.end_borrowed_rx();
+        self.end_adopted();
         let mut left = self.batches;
         while left > 0 {
             left -= 1;
@@ -120,7 +120,7 @@ impl Core {
         self.look_up(rx);
         self.process_all(now, rx);
         rx.arrivals.clear();
-        self.borrowed_rx.put_away(&mut rx.batch, self.port.io.as_mut());
+        self.shared.adopted.put_away(&mut rx.batch, self.port.io.as_mut());
     }
 
     /// First pass: what is it, whose is it, is it whole? What is not TCP is dealt with on the spot. `long` packets may
@@ -339,18 +339,11 @@ impl Core {
         segment.ecn = Ecn::of(arrival.tos);
         let flow = self.flow_of(arrival, version);
         let sender = Sender { key: &arrival.key, hash: arrival.hash, tcp: upper, frame, batch };
-        if pieces.len() == 1 {
-            segment.merged = merged(segment.payload.len(), meta.gso_size);
-            if segment.merged > 1 && self.port.wants_round_trips {
-                self.tell_port(flow, &arrival.key);
-            }
-            if segment.payload.len() >= LONG && self.lend_long(now, flow, arrival, batch, &segment) {
-                return;
-            }
-            self.on_segment(now, flow, &sender, &segment);
-        } else {
-            self.deliver_pieces(now, flow, &sender, segment, pieces);
+        segment.merged = merged(segment.payload.len(), meta.gso_size);
+        if pieces.len() > 1 || segment.payload.len() >= ADOPTED_MIN {
+            return self.on_long(now, flow, &sender, segment, arrival);
         }
+        self.on_segment(now, flow, &sender, &segment);
     }
 
     /// Returns the flow of a packet that was looked up when the flow table had that version.
@@ -385,33 +378,34 @@ impl Core {
         whole && partial
     }
 
-    /// A packet in several frames becomes several segments, each continuing the one before; the last has the
-    /// FIN.
+    /// A packet in several frames, or one whose payload is worth adopting.
     #[inline(never)]
-    fn deliver_pieces(
+    fn on_long(
         &mut self,
         now: Instant,
-        mut flow: Option<Flow>,
+        flow: Option<Flow>,
         sender: &Sender<'_>,
-        first: Segment<'_>,
-        pieces: &[RxPacket],
+        segment: Segment<'_>,
+        arrival: &Arrival,
     ) {
-        if first.options.signature.is_some() {
-            return self.deliver_signed(now, flow, sender, &first, &pieces[1..]);
+        let first = usize::from(arrival.at);
+        let (packet, rest) =
+            (&sender.batch[first], Others(&sender.batch[first + 1..][..usize::from(arrival.frames) - 1]));
+        if !rest.is_empty() {
+            if segment.options.signature.is_some() {
+                return self.deliver_signed(now, flow, sender, &segment, rest.0);
+            }
+            let merged = merged(segment.payload.len() + rest.len() as usize, packet.meta.gso_size);
+            return self.on_segment(now, flow, sender, &Segment { merged, rest: Some(&rest), ..segment });
         }
-        let last = Flags(first.flags.0 & (Flags::FIN | Flags::PSH).0);
-        let early = Flags(first.flags.0 & !last.0);
-        let mut segment = Segment { flags: early, ..first };
-        let mut begun = Begun { each: pieces[0].meta.gso_size, bytes: 0, segments: 0 };
-        segment.merged = begun.within(segment.payload.len());
-        for piece in &pieces[1..] {
-            self.on_segment(now, flow, sender, &segment);
-            segment.seq += segment.payload.len() as u32;
-            segment.payload = piece.frame.data();
-            segment.merged = begun.within(segment.payload.len());
-            flow = self.find(sender.hash, sender.key);
+        if segment.merged > 1 && self.port.wants_round_trips {
+            self.tell_port(flow, &arrival.key);
         }
-        segment.flags = early | last;
+        if let Some(index) = self.may_adopt(flow, sender.batch) {
+            let end = packet.frame.len().min(arrival.end as usize);
+            self.shared.adopted.offer_one(index, arrival.at, end - segment.payload.len()..end);
+            return self.on_offered(now, index, sender, &segment);
+        }
         self.on_segment(now, flow, sender, &segment);
     }
 
@@ -477,20 +471,16 @@ pub(crate) fn pieces(batch: &[RxPacket]) -> usize {
     (more + 1).min(batch.len())
 }
 
-/// How many segments of the wire have begun by some place in a super-segment that came in pieces.
-struct Begun {
-    /// Bytes of each; 0 where all the pieces are one segment.
-    each: u16,
-    bytes: usize,
-    segments: u16,
-}
+/// The frames of a packet behind the first.
+struct Others<'a>(&'a [RxPacket]);
 
-impl Begun {
-    /// Those that begin in the next `len` bytes.
-    fn within(&mut self, len: usize) -> u16 {
-        self.bytes += len;
-        let so_far = merged(self.bytes, self.each);
-        so_far - core::mem::replace(&mut self.segments, so_far)
+impl Pieces for Others<'_> {
+    fn len(&self) -> u32 {
+        self.0.iter().map(|packet| packet.frame.len() as u32).sum()
+    }
+
+    fn for_each(&self, each: &mut dyn FnMut(&[u8]) -> bool) {
+        let _all = self.0.iter().all(|packet| each(packet.frame.data()));
     }
 }
 

@@ -185,7 +185,7 @@ impl Port {
     }
 
     /// The frame in stock that takes `len` bytes.
-    #[inline]
+    #[inline(always)]
     fn frame(&mut self, len: usize) -> Option<Frame> {
         let room = |frame: &mut Frame| frame.capacity() - self.caps.headroom;
         self.spare.take_if(|frame| len <= room(frame)).or_else(|| self.long.take())

@@ -63,13 +63,7 @@ fn noise(len: usize) -> Vec<u8> {
 
 #[test]
 fn every_mode_delivers_the_same() {
-    for offload in [
-        Offload::Off,
-        Offload::Inline,
-        Offload::Hold(BUDGET),
-        Offload::Early(BUDGET),
-        Offload::Reorder(BUDGET),
-    ] {
+    for offload in [Offload::Off, Offload::Inline, Offload::Hold(BUDGET), Offload::Reorder(BUDGET)] {
         let (mut world, client, server) = world(offload);
         carry(&mut world, client, server, &noise(3_000_001));
         world.pass(Duration::from_millis(1));

@@ -128,7 +128,7 @@ impl Bed {
     }
 }
 
-const MODES: [Offload; 3] = [Offload::Hold(BUDGET), Offload::Early(BUDGET), Offload::Reorder(BUDGET)];
+const MODES: [Offload; 2] = [Offload::Hold(BUDGET), Offload::Reorder(BUDGET)];
 
 #[test]
 fn a_packet_a_second_waits_for_nothing() {

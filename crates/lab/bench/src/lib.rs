@@ -30,6 +30,7 @@ pub mod scale;
 pub mod smol;
 pub mod stats;
 pub mod trace;
+pub mod walk;
 pub mod wire;
 
 use serde_json::Value;

@@ -82,6 +82,7 @@ fn main() -> ExitCode {
         println!(
             "beside-linux   Paths of the laboratory's family, the kernel's TCP and ours in turns: [ROW...]."
         );
+        println!("walk           The functions that a segment passes, in and out: [in] [out].");
         println!("workloads      Lists them.");
         println!(
             "report         Makes a page of what --all measured: --from FILE --to FILE. Several --from: a table."
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
     match name.as_str() {
         "exactly" => return exactly(&args.words),
         "contest" => return contest(&args.words),
+        "walk" => return told("walk", walk(&args.words)),
         "programs" => return programs(args),
         "interop" => {
             let (seed, bytes) = (args.seed, args.megabytes * 1_000_000);
@@ -200,6 +202,15 @@ fn programs(args: Args) -> ExitCode {
         bench::programs::run(&bench::programs::Chosen { rounds, seconds, names: args.words, stop })
     });
     told("programs", measured.map(|figures| println!("{figures}")))
+}
+
+/// Prints the way of a segment, both without a name.
+fn walk(words: &[String]) -> Result<(), String> {
+    let ways = if words.is_empty() { vec!["in", "out"] } else { words.iter().map(String::as_str).collect() };
+    for way in ways {
+        println!("The way {way}, with instructions a segment:\n{}", bench::walk::walk(way)?);
+    }
+    Ok(())
 }
 
 /// Runs a fixed number of transactions and nothing else.

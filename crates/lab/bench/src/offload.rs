@@ -52,12 +52,11 @@ const FEW: Manner = Manner { at_once: 4, mixed: false };
 const MIXED: Manner = Manner { at_once: BATCH_MAX, mixed: true };
 
 /// Every way there is.
-pub const WAYS: [Way; 13] = [
+pub const WAYS: [Way; 12] = [
     Way { name: "receive-off", offload: Offload::Off, manner: AT_ONCE, workers: 0, bytes: BULK },
     Way { name: "receive-on", offload: Offload::Inline, manner: AT_ONCE, workers: 0, bytes: BULK },
     Way { name: "few-on", offload: Offload::Inline, manner: FEW, workers: 0, bytes: BULK },
     Way { name: "few-hold", offload: Offload::Hold(BUDGET), manner: FEW, workers: 0, bytes: BULK },
-    Way { name: "few-early", offload: Offload::Early(BUDGET), manner: FEW, workers: 0, bytes: BULK },
     Way { name: "mixed-on", offload: Offload::Inline, manner: MIXED, workers: 0, bytes: BULK },
     Way { name: "mixed-reorder", offload: Offload::Reorder(BUDGET), manner: MIXED, workers: 0, bytes: BULK },
     Way { name: "workers-1", offload: Offload::Inline, manner: AT_ONCE, workers: 1, bytes: BULK },

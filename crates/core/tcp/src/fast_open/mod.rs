@@ -223,7 +223,7 @@ impl Connection {
             let room = text.payload.len().min(conn.syn_window() as usize);
             conn.learn_segment_size(room as u32, syn.merged);
             // What the pool has no room for is counted, is not acknowledged, and comes again.
-            let _ = conn.take_in_order(cx, &text.payload[..room], text.flags);
+            let _ = conn.take_in_order(cx, (&text.payload[..room], None), room, text.flags);
         }
         conn
     }

@@ -4,6 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::Input;
+use super::frames::Store;
 use crate::chain::Chain;
 use crate::pool::{CHUNK, Pool};
 
@@ -15,13 +16,13 @@ struct Pair {
     oracle: Vec<Option<u8>>,
     /// Where offset 0 lies in the first chunk.
     skip: usize,
-    /// True while the chain refers to lent data, whose bytes are in the oracle alone.
-    owing: bool,
+    /// True while its bytes lie in frames.
+    adopted: bool,
 }
 
 impl Pair {
     fn new() -> Self {
-        Pair { chain: Chain::new(), oracle: Vec::new(), skip: 0, owing: false }
+        Pair { chain: Chain::new(), oracle: Vec::new(), skip: 0, adopted: false }
     }
 
     fn chunks(&self) -> u32 {
@@ -30,8 +31,8 @@ impl Pair {
 
     fn drop_front(&mut self, n: usize) {
         self.oracle.drain(..n.min(self.oracle.len()));
-        self.owing &= !self.oracle.is_empty();
-        self.skip = if self.oracle.is_empty() || self.owing { 0 } else { (self.skip + n) % CHUNK };
+        self.adopted &= !self.oracle.is_empty();
+        self.skip = if self.oracle.is_empty() || self.adopted { 0 } else { (self.skip + n) % CHUNK };
     }
 
     fn append(&mut self, pool: &mut Pool, data: &[u8]) {
@@ -73,23 +74,34 @@ impl Pair {
         }
     }
 
-    /// Bytes that lie elsewhere: where none lie here, and chunks for them are free.
-    fn owe(&mut self, pool: &mut Pool, data: &[u8]) {
+    /// Adopts a payload, unless it is refused: where no byte lies in a chunk, and chunks for it are free.
+    fn adopt(&mut self, pool: &mut Pool, store: &mut Store, data: &[u8], refused: bool) {
         let chunks = (self.oracle.len() + data.len()).div_ceil(CHUNK) as u32;
-        let may = (self.owing || self.oracle.is_empty()) && chunks - self.chunks() <= pool.available();
-        assert_eq!(self.chain.may_owe(pool, data.len() as u32), may);
-        assert_eq!(self.chain.owe(pool, data.len() as u32), may, "all or nothing");
+        let free = chunks - if self.adopted { self.chunks() } else { 0 } <= pool.available();
+        let may = (self.adopted || self.oracle.is_empty()) && free && !refused;
+        store.offered = (!refused).then(|| data.to_vec());
+        assert_eq!(self.chain.adopt(pool, store, data.len() as u32), may, "all or nothing");
         if may {
             self.oracle.extend(data.iter().map(|&byte| Some(byte)));
-            self.owing = !self.oracle.is_empty();
+            self.adopted = true;
         }
     }
 
-    /// They come, in pieces.
-    fn settle(&mut self, pool: &mut Pool, piece: usize) {
-        let bytes: Vec<u8> = self.oracle.iter().map(|byte| byte.expect("no gap was written")).collect();
-        self.chain.settle(pool, bytes.chunks(piece));
-        self.owing = false;
+    fn copy_adopted(&mut self, pool: &mut Pool, store: &Store) {
+        self.chain.copy_adopted(pool, store);
+        self.adopted = false;
+    }
+
+    fn compare_adopted(&self, store: &Store, max: usize) {
+        let want = &self.oracle[..max.min(self.oracle.len())];
+        let mut got = vec![0; max];
+        assert_eq!(self.chain.copy_out_adopted(store, &mut got), want.len());
+        let mut shown = Vec::new();
+        self.chain.each_adopted(store, max as u32, &mut |piece| {
+            shown.extend_from_slice(piece);
+            true
+        });
+        assert!(want.iter().zip(&got).all(|(w, g)| *w == Some(*g)) && shown == got[..want.len()]);
     }
 
     fn compare(&self, pool: &Pool, offset: usize, len: usize) {
@@ -107,7 +119,7 @@ impl Pair {
 pub fn chain(data: &[u8]) {
     let mut input = Input::new(data);
     let mut pool = Pool::new(POOL);
-    let mut pairs = [Pair::new(), Pair::new()];
+    let (mut pairs, mut store) = ([Pair::new(), Pair::new()], Store::default());
     let mut serial = 0u8;
     while !input.is_empty() {
         let op = input.u8();
@@ -118,14 +130,17 @@ pub fn chain(data: &[u8]) {
             serial = serial.wrapping_add(1);
             (0..n).map(|i| (i as u8).wrapping_mul(7).wrapping_add(serial)).collect()
         };
-        // What is owed is settled before anything else is done with it.
-        if pair.owing && !matches!(op >> 1 & 15, 2 | 9 | 12..) {
-            pair.settle(&mut pool, 1 + n);
+        // Adopted bytes are copied before anything else is done with them.
+        if pair.adopted && !matches!(op >> 1 & 15, 2 | 6 | 9 | 12..) {
+            pair.copy_adopted(&mut pool, &store);
         }
         match op >> 1 & 15 {
             0 | 1 => pair.append(&mut pool, &fresh(n)),
             2 => {
-                pair.chain.consume(&mut pool, n as u32);
+                match pair.adopted {
+                    true => pair.chain.consume_adopted(&mut pool, &mut store, n as u32),
+                    false => pair.chain.consume(&mut pool, n as u32),
+                }
                 pair.drop_front(n);
             }
             3 => {
@@ -134,26 +149,27 @@ pub fn chain(data: &[u8]) {
             }
             4 => pair.write_at(&mut pool, held as usize, &fresh(n % 1500)),
             5 => pair.chain.seek(&pool, input.below(held.max(1))),
+            6 if pair.adopted => pair.compare_adopted(&store, n),
             6 => pair.compare(&pool, input.below(held + 10) as usize, n),
             7 => pair.truncate(&mut pool, input.below(held + 10) as usize),
             8 => pair.extend_to(&mut pool, input.below(held + 2 * CHUNK as u32) as usize),
-            9 => pair.owe(&mut pool, &fresh(n)),
+            9 => pair.adopt(&mut pool, &mut store, &fresh(n.max(1)), op & 32 != 0 && n % 3 == 0),
             10 | 11 => pair.write_at(&mut pool, held as usize, &fresh(n % 1500)),
-            12.. if n < 200 || pair.owing => {
+            12.. if n < 200 || pair.adopted => {
                 pair.chain.release(&mut pool);
                 pair.drop_front(usize::MAX / 2);
             }
             _ => pair.compare(&pool, 0, n),
         }
-        assert_eq!(pair.chain.is_owing(), pair.owing);
+        assert_eq!(pair.chain.is_adopted(), pair.adopted);
         assert_eq!(pair.chain.len() as usize, pair.oracle.len());
         assert_eq!(pair.chain.is_empty(), pair.oracle.is_empty());
         assert_eq!(pair.chain.chunks(), pair.chunks());
         assert_eq!(pool.used(), pairs.iter().map(Pair::chunks).sum::<u32>(), "no chunk is lost or kept");
     }
     for pair in &mut pairs {
-        if pair.owing {
-            pair.settle(&mut pool, CHUNK);
+        if pair.adopted {
+            pair.copy_adopted(&mut pool, &store);
         }
         pair.compare(&pool, 0, pair.oracle.len());
         pair.chain.release(&mut pool);

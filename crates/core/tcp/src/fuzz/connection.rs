@@ -72,7 +72,7 @@ struct Lent {
 impl Lent {
     fn cx(&mut self) -> Cx<'_> {
         let Lent { now, config, pool, counters } = self;
-        Cx { now: *now, config, pool, counters, probe: None }
+        Cx { now: *now, config, pool, counters, probe: None, frames: None }
     }
 }
 
@@ -286,7 +286,11 @@ impl World {
 
     fn read(&mut self, input: &mut Input<'_>) {
         let mut into = vec![0; input.below(2 * PAYLOAD_MAX) as usize];
-        let peeked: Vec<u8> = self.conn.peek(&self.lent.pool, into.len()).flatten().copied().collect();
+        let mut peeked = Vec::new();
+        self.conn.peek(&self.lent.pool, None, into.len(), &mut |piece| {
+            peeked.extend_from_slice(piece);
+            true
+        });
         match self.conn.read(&mut self.lent.cx(), &mut into) {
             Ok(n) => {
                 assert_eq!(peeked, into[..n], "what was peeked at is read");
@@ -458,7 +462,7 @@ fn segment<'a>(
     payload: &'a [u8],
 ) -> Segment<'a> {
     let (urgent, merged) = (7, 1);
-    Segment { seq, ack, flags, window, urgent, options, merged, ecn: Ecn::NotCapable, payload }
+    Segment { seq, ack, flags, window, urgent, options, merged, ecn: Ecn::NotCapable, payload, rest: None }
 }
 
 /// Sets the counters of a peer with accurate ECN, true or not.

@@ -121,5 +121,6 @@ pub(crate) fn segment(seq: Seq, ack: Seq, flags: Flags, options: Options) -> Seg
         merged: 1,
         ecn: Ecn::NotCapable,
         payload: &[],
+        rest: None,
     }
 }

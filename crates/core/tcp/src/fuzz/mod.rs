@@ -5,6 +5,7 @@ pub(crate) mod assembler;
 mod chain;
 mod connection;
 mod cookie;
+mod frames;
 mod pair;
 mod resent;
 mod rtt;

@@ -52,6 +52,7 @@ pub fn time_wait(data: &[u8]) {
             merged: 1,
             ecn: Ecn::NotCapable,
             payload: &payload[..usize::from(input.u8() % 4)],
+            rest: None,
         };
         let ts = seg.options.timestamps.map(|ts| ts.val);
         let fresh = recent.zip(ts).is_none_or(|(recent, val)| !ts_before(val, recent));

@@ -1,14 +1,17 @@
 //! Seventh and eighth check: text and FIN.
 
 use base::Seq;
-use wire::tcp::{Flags, Segment};
+use wire::tcp::{Flags, Pieces, Segment};
 
 use crate::connection::{Bits, Connection};
 use crate::input::Check;
-use crate::input::run::Text;
 use crate::output::Due;
+use crate::pool::CHUNK;
 use crate::reassembly::{Kept, Limit};
 use crate::{Config, Cx, DropReason, Error, Events, State};
+
+/// Bytes of a payload in one piece from which on it is worth adopting.
+pub const ADOPTED_MIN: usize = 4 << 10;
 
 impl Connection {
     /// Seventh check: the data that lies in the window.
@@ -57,20 +60,25 @@ impl Connection {
             return Err(DropReason::OutOfWindow);
         }
         if start == self.rcv_nxt && self.reassembly.is_none() {
-            return self.take_in_order(cx, fresh, seg.flags);
+            return self.take_in_order(cx, (fresh, None), fresh.len(), seg.flags);
         }
         self.take_out_of_order(cx, start, fresh)
     }
 
-    /// Data at RCV.NXT, with nothing missing. What the pool has no room for is not acknowledged.
+    /// Data at RCV.NXT, with nothing missing: a piece, and the rest if there is more, `whole` bytes together. What the pool
+    /// has no room for is not acknowledged.
     #[inline]
-    pub(crate) fn take_in_order(&mut self, cx: &mut Cx<'_>, text: impl Text, flags: Flags) -> Check {
-        let whole = text.bytes() as usize;
+    pub(crate) fn take_in_order(
+        &mut self,
+        cx: &mut Cx<'_>,
+        data: (&[u8], Option<&dyn Pieces>),
+        whole: usize,
+        flags: Flags,
+    ) -> Check {
         if flags.has(Flags::PSH) {
             self.bits.set(Bits::PUSHED);
         }
-        let taken =
-            if self.bits.has(Bits::READ_CLOSED) { whole } else { text.append_to(&mut self.rx, cx.pool) };
+        let taken = if self.bits.has(Bits::READ_CLOSED) { whole } else { self.append_received(cx, data) };
         self.rcv_nxt += taken as u32;
         self.bytes_received += taken as u64;
         cx.counters.bytes_in += taken as u64;
@@ -81,16 +89,62 @@ impl Connection {
             self.events |= Events::READABLE;
         }
         if taken < whole {
-            return self.take_least(cx, text, taken);
+            return self.take_least(cx, data, taken);
         }
         self.acknowledge_data(cx);
         Ok(())
+    }
+
+    /// Appends data to the receive buffer, as far as the pool has room. Returns how many bytes.
+    #[inline(always)]
+    fn append_received(&mut self, cx: &mut Cx<'_>, data: (&[u8], Option<&dyn Pieces>)) -> usize {
+        // Mostly a few bytes, when those before them were read.
+        if data.1.is_none() && self.rx.is_empty() && data.0.len() <= CHUNK {
+            return self.rx.append(cx.pool, data.0);
+        }
+        self.append_long(cx, data)
+    }
+
+    /// Appends data that is worth adopting, or that follows other data.
+    #[inline(never)]
+    fn append_long(&mut self, cx: &mut Cx<'_>, (data, rest): (&[u8], Option<&dyn Pieces>)) -> usize {
+        let len = data.len() as u32 + rest.map_or(0, Pieces::len);
+        if (rest.is_some() || data.len() >= ADOPTED_MIN)
+            && let Some(frames) = cx.frames.as_deref_mut()
+            && self.rx.adopt(cx.pool, frames, len)
+        {
+            return len as usize;
+        }
+        if self.rx.is_adopted() {
+            self.copy_adopted(cx);
+        }
+        let mut all = self.rx.append(cx.pool, data);
+        if let Some(rest) = rest.filter(|_| all == data.len()) {
+            rest.for_each(&mut |piece| {
+                let taken = self.rx.append(cx.pool, piece);
+                all += taken;
+                taken == piece.len()
+            });
+        }
+        all
+    }
+
+    /// Copies adopted data that was not read, so that its frames are free. Returns its bytes.
+    pub fn copy_adopted(&mut self, cx: &mut Cx<'_>) -> u32 {
+        match cx.frames.as_deref() {
+            Some(frames) if self.rx.is_adopted() => {
+                self.rx.copy_adopted(cx.pool, frames);
+                self.rx.len()
+            }
+            _ => 0,
+        }
     }
 
     /// Data beyond RCV.NXT, or at it while more is held further on. Either is answered at once (RFC 5681,
     /// section 4.2).
     /// RFC 9293, SHLD-31 and MAY-13; RFC 5681, 3.2-1 and 3.2-2.
     fn take_out_of_order(&mut self, cx: &mut Cx<'_>, start: Seq, data: &[u8]) -> Check {
+        self.copy_adopted(cx);
         self.due |= Due::ACK;
         self.quick = cx.config.quick_acks;
         self.bits.clear(Bits::INTERACTIVE);

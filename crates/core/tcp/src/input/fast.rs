@@ -7,7 +7,6 @@ use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
-use crate::input::run::Text;
 use crate::scale::{from_field, ts_before};
 use crate::{Cx, State};
 
@@ -22,7 +21,7 @@ const DECISIVE: Flags =
 impl Connection {
     /// Decides which segments may take the short path, when the state, the reader or the feedback of congestion
     /// changes. FIN-WAIT-1 and the states after both FINs have more to look at in each segment. A policy that counts
-    /// marks needs every acknowledgment, and a promise is taken back by whatever comes.
+    /// marks needs every acknowledgment.
     #[inline]
     pub(crate) fn refresh_usual(&mut self) {
         let fits = match self.state {
@@ -30,10 +29,8 @@ impl Connection {
             State::FinWait2 => !self.has_no_reader(),
             _ => false,
         };
-        let counts = || {
-            self.bits.has(Bits::ACCECN | Bits::PROMISED)
-                || (self.bits.has(Bits::ECN) && self.control.needs().echoes)
-        };
+        let counts =
+            || self.bits.has(Bits::ACCECN) || (self.bits.has(Bits::ECN) && self.control.needs().echoes);
         self.usual = if fits && !counts() { Flags::ACK } else { NOTHING };
     }
 
@@ -56,9 +53,9 @@ impl Connection {
             && self.timestamp_is_usual(seg)
     }
 
-    /// Handles a segment that [is of the usual kind](Connection::is_usual), whose payload is `text` of `len` bytes.
+    /// Handles a segment that [is of the usual kind](Connection::is_usual), whose data has `len` bytes.
     #[inline(always)]
-    pub(crate) fn take_usual(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, text: impl Text, len: u32) {
+    pub(crate) fn take_usual(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, len: u32) {
         let acked = seg.ack.offset_from(self.snd_una);
         // RFC 7323, section 4.3.
         if self.bits.has(Bits::TIMESTAMPS)
@@ -86,7 +83,7 @@ impl Connection {
             self.learn_segment_size(len, seg.merged);
             self.learn_round_trip(cx, seg);
             // A full pool was counted; the sender will try again.
-            let _ = self.take_in_order(cx, text, seg.flags);
+            let _ = self.take_in_order(cx, (seg.payload, seg.rest), len as usize, seg.flags);
         }
     }
 

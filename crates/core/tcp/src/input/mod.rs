@@ -5,8 +5,9 @@ mod data;
 pub(crate) mod fast;
 mod handshake;
 mod reset;
-pub(crate) mod run;
 mod sequence;
+
+pub use data::ADOPTED_MIN;
 
 use wire::tcp::{Flags, Segment};
 
@@ -18,19 +19,18 @@ use crate::{Config, Cx, Disposition, DropReason, Incident, State};
 type Check = Result<(), DropReason>;
 
 impl Connection {
-    /// A segment for this connection arrived.
+    /// A segment for this connection arrived, or a run: segments that continue each other and agree in all but their
+    /// timestamps, of which `seg` has the header of the first, PSH and FIN of the last, and the number (`merged`) and
+    /// the data of all. The result of a run is as if each had come alone, except that one acknowledgment answers for
+    /// all. A probe sees it as one packet.
+    #[inline]
     pub fn on_segment(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
         cx.counters.segments_in += 1;
         self.segs_in = self.segs_in.wrapping_add(u32::from(seg.merged.max(1)));
-        if cx.probe.is_some() { self.take_shown(cx, seg) } else { self.take(cx, seg) }
-    }
-
-    /// Handles a segment that a probe sees.
-    #[cold]
-    #[inline(never)]
-    fn take_shown(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
-        self.show_inbound(cx, seg);
-        self.take(cx, seg)
+        if cx.probe.is_some() {
+            self.show_inbound(cx, seg);
+        }
+        if seg.rest.is_none() { self.take(cx, seg) } else { self.take_run(cx, seg) }
     }
 
     #[inline(always)]
@@ -42,21 +42,39 @@ impl Connection {
     /// Handles what takes the short path. Apart from the decision, which then needs no registers saved.
     #[inline(never)]
     fn take_short_path(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, len: u32) -> Disposition {
-        self.take_usual(cx, seg, seg.payload, len);
+        self.take_usual(cx, seg, len);
         Disposition::Done
+    }
+
+    /// Handles a run: at once if it is what is expected next, else segment by segment.
+    #[inline(never)]
+    fn take_run(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
+        let len = seg.len();
+        if self.is_usual(seg, len) { self.take_short_path(cx, seg, len) } else { self.take_each(cx, seg) }
+    }
+
+    /// Handles a run segment by segment; the last has its PSH and FIN. Returns what became of the last.
+    #[cold]
+    fn take_each(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
+        let last = Flags(seg.flags.0 & (Flags::FIN | Flags::PSH).0);
+        let whole = seg.len();
+        let size = whole.div_ceil(u32::from(seg.merged.max(1))).max(1);
+        let (mut done, mut seq, mut disposition) = (0, seg.seq, Disposition::Done);
+        seg.for_each_piece(&mut |payload| {
+            let end = done + payload.len() as u32;
+            let merged = (end.div_ceil(size) - done.div_ceil(size)) as u16;
+            let flags = Flags(seg.flags.0 & !last.0 | if end == whole { last.0 } else { 0 });
+            disposition = self.take(cx, &Segment { seq, payload, rest: None, merged, flags, ..*seg });
+            (done, seq) = (end, seq + payload.len() as u32);
+            !matches!(disposition, Disposition::TimeWait | Disposition::Closed)
+        });
+        disposition
     }
 
     /// Processes a segment that header prediction did not take. A function of its own, or the predicted path would
     /// pay for its registers.
     #[inline(never)]
     fn take_unusual(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
-        if self.bits.has(Bits::PROMISED) {
-            self.redeem(cx);
-            if self.is_usual(seg, seg.payload.len() as u32) {
-                self.take_usual(cx, seg, seg.payload, seg.payload.len() as u32);
-                return Disposition::Done;
-            }
-        }
         cx.counters.unpredicted += 1;
         let result = match self.state {
             State::Closed => return Disposition::Dropped(DropReason::Closed),

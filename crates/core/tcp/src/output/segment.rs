@@ -53,6 +53,7 @@ impl Connection {
 
     /// The peer is about to learn RCV.NXT.
     /// RFC 9293, MUST-58; RFC 5681, 4.2-3.
+    #[inline(always)]
     fn acknowledged(&mut self, plan: &Plan) {
         self.last_ack_sent = self.rcv_nxt;
         self.timers.delack = Instant::FAR_FUTURE;

@@ -156,7 +156,14 @@ impl Host {
     }
 
     fn cx(&mut self, now: Instant) -> Cx<'_> {
-        Cx { now, config: &self.config, pool: &mut self.pool, counters: &mut self.counters, probe: None }
+        Cx {
+            now,
+            config: &self.config,
+            pool: &mut self.pool,
+            counters: &mut self.counters,
+            probe: None,
+            frames: None,
+        }
     }
 
     /// Calls the connection and then polls it, as a stack does.

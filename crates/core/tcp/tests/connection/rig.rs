@@ -214,6 +214,7 @@ impl Rig {
             merged: 1,
             ecn: Ecn::NotCapable,
             payload,
+            rest: None,
         }
     }
 

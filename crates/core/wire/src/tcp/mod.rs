@@ -15,5 +15,5 @@ pub use fast_open::FastOpen;
 pub use flags::Flags;
 pub use header::{CHECKSUM_OFFSET, Header, set_checksum};
 pub use options::{MAX_LEN as MAX_OPTIONS_LEN, MAX_WINDOW_SCALE, Options, SackBlocks, SynLayout, Timestamps};
-pub use segment::{Raw, Segment, parse};
+pub use segment::{Pieces, Raw, Segment, parse};
 pub use signature::{Signature, Signed};

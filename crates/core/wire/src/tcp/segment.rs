@@ -25,16 +25,55 @@ pub struct Segment<'a> {
     pub merged: u16,
     /// The codepoint of the IP header.
     pub ecn: Ecn,
-    /// The data.
+    /// The data, or the first piece of it.
     pub payload: &'a [u8],
+    /// The other pieces of the data, if it lies in several.
+    pub rest: Option<&'a dyn Pieces>,
+}
+
+/// Data in several pieces.
+pub trait Pieces {
+    /// Bytes of all of them.
+    fn len(&self) -> u32;
+    /// Calls `each` with the pieces in order until it returns false.
+    fn for_each(&self, each: &mut dyn FnMut(&[u8]) -> bool);
+    /// Is there none?
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl core::fmt::Debug for dyn Pieces + '_ {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} bytes", self.len())
+    }
 }
 
 impl Segment<'_> {
+    /// Bytes of data.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.payload.len() as u32 + self.rest.map_or(0, Pieces::len)
+    }
+
+    /// Does it carry no data?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `each` with the pieces of its data in order until it returns false.
+    pub fn for_each_piece(&self, each: &mut dyn FnMut(&[u8]) -> bool) {
+        if each(self.payload)
+            && let Some(rest) = self.rest
+        {
+            rest.for_each(each);
+        }
+    }
+
     /// SEG.LEN: bytes of sequence space, SYN and FIN included.
     pub fn seq_len(&self) -> u32 {
-        self.payload.len() as u32
-            + u32::from(self.flags.has(Flags::SYN))
-            + u32::from(self.flags.has(Flags::FIN))
+        self.len() + u32::from(self.flags.has(Flags::SYN)) + u32::from(self.flags.has(Flags::FIN))
     }
 }
 
@@ -88,6 +127,7 @@ impl<'a> Raw<'a> {
             merged: 1,
             ecn: Ecn::NotCapable,
             payload: self.payload,
+            rest: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Goal: what goes wrong where a card acknowledges by itself, as a published design had it ("active ACK"): data lost
-//! that nothing sends again, a window that is not there, headers that break what was agreed. And that a stack which
-//! acknowledges what it holds only as far as the connection answers for it has none of this.
+//! that nothing sends again, a window that is not there, headers that break what was agreed. And that a stack in which
+//! the connection alone acknowledges has none of this.
 
 use crate::harness::{Family, PORT, core_config, host};
 use crate::peer::{Peer, Plan};
@@ -152,7 +152,7 @@ fn d01_what_a_card_acknowledged_and_lost_is_lost_for_ever() {
     let (received, acked, _) = outcome(world(fails, Offload::Inline, 0.0, plain));
     println!("a card that acknowledges and loses a packet: {acked} bytes acknowledged, {received} received");
     assert!(received < BYTES && acked > received, "{received} received, {acked} acknowledged");
-    for offload in [Offload::Inline, Offload::Early(Duration::from_micros(50))] {
+    for offload in [Offload::Inline, Offload::Hold(Duration::from_micros(50))] {
         let honest = Habits { acknowledges: false, ..fails };
         let (received, acked, _) = outcome(world(honest, offload, 0.0, plain));
         println!("one that leaves that to the connection: {acked} bytes acknowledged, {received} received");
@@ -173,8 +173,8 @@ fn d02_a_window_that_is_not_there_fills_with_what_is_thrown_away() {
         "a window of the card's: {acked} bytes acknowledged, {received} received, {refused} segments refused"
     );
     assert!(received < BYTES && acked > received);
-    let early = Offload::Early(Duration::from_micros(50));
-    let (received, acked, _) = outcome(world(Habits::default(), early, 0.5, small));
+    let held = Offload::Hold(Duration::from_micros(50));
+    let (received, acked, _) = outcome(world(Habits::default(), held, 0.5, small));
     println!("the connection's own: {acked} bytes acknowledged, {received} received");
     assert_eq!((received, acked), (BYTES, BYTES));
 }

@@ -8,6 +8,7 @@ use cc::Control;
 use wire::tcp::{Flags, Header, Segment};
 
 use super::app::App;
+use crate::fuzz::frames::{Cut, Store};
 use crate::{
     Config, Connection, CookieJar, Counters, Cx, Disposition, Events, FastOpenAnswer, FastOpenKeys,
     FastOpenOffer, HostHint, Open, Pool, SocketOptions, State, TimeWait, TimeWaitAnswer, TxLimits,
@@ -15,6 +16,9 @@ use crate::{
 
 /// No call makes a connection send more than this without hearing from its peer.
 const BURST_MAX: u32 = 4096;
+
+/// Payloads that stay in frames at most.
+const KEPT_MAX: usize = 3;
 
 /// A segment on its way out: header and payload as bytes, and the ECN codepoint.
 pub(super) struct Outgoing {
@@ -32,6 +36,7 @@ pub(super) struct End {
     pub(super) control: fn() -> Control,
     pub(super) mtu: u16,
     pub(super) pool: Pool,
+    frames: Store,
     pub(super) counters: Counters,
     /// Accepts a SYN while there is no connection.
     pub(super) listens: bool,
@@ -64,6 +69,7 @@ impl End {
             control: || Control::Cubic(cc::Cubic::new()),
             mtu: 1500,
             pool: Pool::new(4096),
+            frames: Store::default(),
             counters: Counters::default(),
             listens: false,
             jar: None,
@@ -92,7 +98,14 @@ impl End {
     }
 
     fn cx(&mut self, now: Instant) -> Cx<'_> {
-        Cx { now, config: &self.config, pool: &mut self.pool, counters: &mut self.counters, probe: None }
+        Cx {
+            now,
+            config: &self.config,
+            pool: &mut self.pool,
+            counters: &mut self.counters,
+            probe: None,
+            frames: Some(&mut self.frames),
+        }
     }
 
     /// Active open.
@@ -147,6 +160,7 @@ impl End {
             pool: &mut self.pool,
             counters: &mut self.counters,
             probe: None,
+            frames: Some(&mut self.frames),
         };
         let result = call(conn, cx);
         self.settle(now);
@@ -232,6 +246,25 @@ impl End {
         }
     }
 
+    /// Delivers a segment; a merged one in pieces, which may stay where they are until a few more came.
+    fn deliver(&mut self, now: Instant, seg: &Segment<'_>) -> Disposition {
+        if self.frames.payloads.len() > KEPT_MAX {
+            self.with(now, |conn, cx| conn.copy_adopted(cx));
+            self.frames.payloads.clear();
+        }
+        if seg.merged < 2 {
+            return self.with(now, |conn, cx| conn.on_segment(cx, seg));
+        }
+        self.frames.offered = Some(seg.payload.to_vec());
+        let size = seg.payload.len().div_ceil(seg.merged.into());
+        let (payload, data) = seg.payload.split_at(size);
+        let cut = Cut { data, size };
+        let run = Segment { payload, rest: Some(&cut), ..*seg };
+        let disposition = self.with(now, |conn, cx| conn.on_segment(cx, &run));
+        self.frames.offered = None;
+        disposition
+    }
+
     /// A segment arrives: for the connection, its rest, the listener, or none.
     pub(super) fn receive(&mut self, now: Instant, seg: &Segment<'_>) {
         self.beyond = 0;
@@ -239,7 +272,7 @@ impl End {
             return self.receive_waiting(now, seg);
         }
         if self.lives() {
-            if self.with(now, |conn, cx| conn.on_segment(cx, seg)) == Disposition::TimeWait {
+            if self.deliver(now, seg) == Disposition::TimeWait {
                 let conn = self.conn.take().expect("it was just there");
                 let wait = conn.time_wait(&self.cx(now));
                 assert!(wait.until >= now && wait.key == self.key);

@@ -11,8 +11,7 @@ use tcp::{ReadError, Shutdown, State, WriteError};
 
 const HTTP: Endpoint = Endpoint::new(SERVER, PORT);
 const BUDGET: Duration = Duration::from_micros(50);
-const MODES: [Offload; 4] =
-    [Offload::Inline, Offload::Hold(BUDGET), Offload::Early(BUDGET), Offload::Reorder(BUDGET)];
+const MODES: [Offload; 3] = [Offload::Inline, Offload::Hold(BUDGET), Offload::Reorder(BUDGET)];
 
 fn count(core: &Core, name: &str) -> u64 {
     core.stats().iter().find(|(known, _)| *known == name).map(|(_, value)| *value).expect("a counter")
@@ -116,22 +115,22 @@ fn model(link: &PairConfig, offload: Offload, seed: u64) -> u64 {
     world.pass(Duration::from_secs(2));
     assert_eq!(count(&world.server, "chunks_used"), 0, "nothing is set aside any more");
     assert_eq!(count(&world.client, "no_frame"), 0);
-    count(&world.server, "bytes_lent")
+    count(&world.server, "bytes_in_place")
 }
 
 #[test]
 fn every_way_of_reading_gives_the_same() {
     for offload in MODES {
-        let lent: u64 = (0..8).map(|seed| model(&PairConfig::default(), offload, seed)).sum();
-        assert!(lent > 1_000_000, "{offload:?}: {lent}");
+        let kept: u64 = (0..8).map(|seed| model(&PairConfig::default(), offload, seed)).sum();
+        assert!(kept > 1_000_000, "{offload:?}: {kept}");
     }
 }
 
 #[test]
-fn what_the_link_has_merged_is_lent_too() {
+fn what_the_link_has_merged_is_adopted_too() {
     for offload in MODES.into_iter().chain([Offload::Off]) {
-        let lent: u64 = (0..8).map(|seed| model(&PairConfig::offloads(), offload, seed)).sum();
-        assert!(lent > 1_000_000, "{offload:?}: {lent}");
+        let kept: u64 = (0..8).map(|seed| model(&PairConfig::offloads(), offload, seed)).sum();
+        assert!(kept > 1_000_000, "{offload:?}: {kept}");
     }
 }
 
@@ -144,7 +143,7 @@ fn who_does_not_read_keeps_no_frame() {
     world.pass(Duration::from_millis(50));
     let waiting: u32 = servers.iter().map(|id| world.server.connection(*id).readable()).sum();
     assert!(waiting as usize > 600 * 1448, "more than the port has frames: {waiting}");
-    assert!(count(&world.server, "bytes_settled") > 0);
+    assert!(count(&world.server, "bytes_copied_late") > 0);
     // The port is as good as ever.
     let mut got = Vec::new();
     read_all(&mut world.server, world.now, servers[0], &mut got);
@@ -154,7 +153,7 @@ fn who_does_not_read_keeps_no_frame() {
 }
 
 #[test]
-fn late_readers_are_lent_less() {
+fn less_is_adopted_for_late_readers() {
     let (mut world, clients, servers) = world(Offload::Inline, 1);
     let mut got = Vec::new();
     for _ in 0..600 {
@@ -167,13 +166,13 @@ fn late_readers_are_lent_less() {
         world.server.flush(world.now).unwrap();
         world.now += Duration::from_micros(50);
     }
-    let (lent, settled) = (count(&world.server, "bytes_lent"), count(&world.server, "bytes_settled"));
-    assert_eq!(lent, settled);
-    assert!(lent > 0 && lent < got.len() as u64 / 20, "{lent} of {}", got.len());
+    let (kept, settled) = (count(&world.server, "bytes_in_place"), count(&world.server, "bytes_copied_late"));
+    assert_eq!(kept, settled);
+    assert!(kept > 0 && kept < got.len() as u64 / 20, "{kept} of {}", got.len());
 }
 
 #[test]
-fn what_was_lent_ends_with_its_connection() {
+fn what_was_adopted_ends_with_its_connection() {
     type End = fn(&mut World, ConnId, ConnId);
     let ends: [(&str, End); 5] = [
         ("aborted", |world, _, server| world.server.abort(world.now, server)),
@@ -189,7 +188,7 @@ fn what_was_lent_ends_with_its_connection() {
         }
         world.client.turn(world.now).unwrap();
         world.server.turn(world.now).unwrap();
-        assert!(count(&world.server, "bytes_lent") >= 2 * 8 * 1448, "{how}");
+        assert!(count(&world.server, "bytes_in_place") >= 2 * 8 * 1448, "{how}");
         end(&mut world, clients[0], servers[0]);
         // A thread that takes its place has nothing to do with it, and its neighbour reads on.
         let mut got = Vec::new();

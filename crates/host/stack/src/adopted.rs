@@ -1,0 +1,330 @@
+//! Payloads that stay in the port's frames until they are read: their bytes are copied once, by the application's read,
+//! and not to the receive buffer before.
+//!
+//! ```text
+//!   batch: frames ── payload ──> connection: received ──> application reads ──> frames go back
+//!                                                └── not by the next turn: copied, frames go back
+//! ```
+//! A batch of which anything was adopted is kept whole, so frames are never moved one by one; and none is kept beyond
+//! the next turn, nor more than [`FRAMES_MAX`] of them, so the port never starves, whatever does not read. TCP's part is
+//! [`tcp::Frames`].
+
+use base::Instant;
+use core::ops::Range;
+use offload::{BatchGro, MergedRun};
+use pio::{BATCH_MAX, PacketIo, RxBatch, RxPacket};
+use tcp::Frames;
+
+use crate::core::Core;
+
+/// Frames kept at most: a turn's worth, unless a turn was made longer. The smallest pool of a port has twice as many
+/// beside those that are held.
+pub(crate) const FRAMES_MAX: usize = crate::rx::BATCHES as usize * BATCH_MAX;
+/// Turns in which nothing is adopted at most, after some in which nothing was read in time.
+const PAUSE_MAX: u32 = 63;
+/// No payload.
+const NONE: u32 = u32::MAX;
+
+const _: () =
+    assert!(FRAMES_MAX + crate::hold::HELD_MAX < 2 * crate::hold::HELD_MAX, "frames are left to receive in");
+
+/// The payload of a run of packets in the frames of a batch.
+#[derive(Clone, Copy)]
+struct Payload {
+    /// The connection.
+    index: u32,
+    /// The next payload of the same connection.
+    next: u32,
+    batch: u32,
+    /// Its packets' places in the batch: the first of them in [`Adopted::places`], and how many.
+    first: u32,
+    count: u32,
+    /// Where payload starts in each packet, how much of it each but the last has, and all of it.
+    text: u32,
+    size: u32,
+    bytes: u32,
+    /// Bytes that were read.
+    done: u32,
+}
+
+impl Payload {
+    /// Copies what was not read, as much as there is room for. Returns how many bytes.
+    fn copy(&self, places: &[u16], batch: &[RxPacket], into: &mut [u8]) -> usize {
+        let (text, size, done) = (self.text as usize, self.size as usize, self.done as usize);
+        let len = into.len().min((self.bytes - self.done) as usize);
+        let first = self.first as usize;
+        if self.count == 1 {
+            // A super-segment: no piece to look for.
+            fill(&mut into[..len], &batch[usize::from(places[first])], text + done);
+            return len;
+        }
+        let unread = &places[first + done / size..first + self.count as usize];
+        let [first, others @ ..] = unread else { return 0 };
+        // The first may have been read in part.
+        let from = done % size;
+        let (head, rest) = into[..len].split_at_mut(len.min(size - from));
+        fill(head, &batch[usize::from(*first)], text + from);
+        copy_whole(rest, batch, others, (text, size));
+        len
+    }
+
+    /// Calls `each` with what was not read, in order, until it returns false. Returns false if it did.
+    fn for_each(&self, places: &[u16], batch: &[RxPacket], each: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let (text, size) = (self.text as usize, self.size as usize);
+        let (done, mut left) = (self.done as usize, (self.bytes - self.done) as usize);
+        let (first, end) = (self.first as usize, (self.first + self.count) as usize);
+        let mut from = text + done % size;
+        places[(first + done / size).min(end)..end].iter().all(|at| {
+            let len = left.min(text + size - from);
+            let piece = &batch[usize::from(*at)].frame.data()[from..from + len];
+            left -= len;
+            from = text;
+            each(piece)
+        })
+    }
+
+    fn is_read(&self) -> bool {
+        self.done == self.bytes
+    }
+}
+
+/// Copies the payload of packets, `size` bytes each from `text` on, as much as there is room for. By itself, so that
+/// what the loop needs stays in registers.
+#[inline(never)]
+fn copy_whole(mut into: &mut [u8], batch: &[RxPacket], places: &[u16], (text, size): (usize, usize)) {
+    for at in places {
+        let (room, rest) = into.split_at_mut(size.min(into.len()));
+        fill(room, &batch[usize::from(*at)], text);
+        into = rest;
+    }
+}
+
+/// Fills `room` with what a packet has from a byte on.
+#[inline(always)]
+fn fill(room: &mut [u8], packet: &RxPacket, from: usize) {
+    room.copy_from_slice(&packet.frame.data()[from..from + room.len()]);
+}
+
+/// Adopted payloads, and the frames in which they lie.
+#[derive(Default)]
+pub(crate) struct Adopted {
+    payloads: Vec<Payload>,
+    places: Vec<u16>,
+    /// The payload of the segment that is being processed, if it may be adopted.
+    offered: Option<Payload>,
+    /// Bytes that were not read.
+    unread: u64,
+    /// Kept batches, and empty ones for more.
+    batches: Vec<RxBatch>,
+    spare: Vec<RxBatch>,
+    frames: usize,
+    /// Something of the batch that is being processed was adopted.
+    keeps: bool,
+    /// Turns in which nothing is adopted, and in how many it was the last time.
+    pause: u32,
+    paused: u32,
+}
+
+impl Adopted {
+    /// May payloads of a batch of so many frames be adopted?
+    #[inline]
+    pub(crate) fn takes(&self, frames: usize) -> bool {
+        self.pause == 0 && self.frames + frames <= FRAMES_MAX
+    }
+
+    /// Offers the payload of a merged run of the batch that is being processed, whose first packet is at place `head`,
+    /// to the connection at `index`.
+    #[inline]
+    pub(crate) fn offer_run(&mut self, index: u32, merged_runs: &BatchGro, run: &MergedRun, head: u16) {
+        let first = self.places.len();
+        match merged_runs.stretch(head) {
+            Some(places) => self.places.extend(places),
+            None => {
+                let mut next = head;
+                self.places.extend((0..run.count()).map(|_| {
+                    let after = merged_runs.behind(next);
+                    core::mem::replace(&mut next, after)
+                }));
+            }
+        }
+        self.offer(index, first, run.text(0), run.bytes());
+    }
+
+    /// Offers the payload of one packet, which lies at `text`.
+    #[inline]
+    pub(crate) fn offer_one(&mut self, index: u32, at: u16, text: Range<usize>) {
+        let (first, bytes) = (self.places.len(), text.len() as u32);
+        self.places.push(at);
+        self.offer(index, first, text, bytes);
+    }
+
+    /// Offers a payload whose packets are at the places from `first` on.
+    #[inline]
+    fn offer(&mut self, index: u32, first: usize, text: Range<usize>, bytes: u32) {
+        let (batch, count) = (self.batches.len() as u32, (self.places.len() - first) as u32);
+        let (text, size, first) = (text.start as u32, text.len() as u32, first as u32);
+        self.offered = Some(Payload { index, next: NONE, batch, first, count, text, size, bytes, done: 0 });
+    }
+
+    /// The segment was processed: what was offered and not adopted was copied, or dropped. Returns true if it was
+    /// adopted.
+    #[inline]
+    pub(crate) fn withdraw(&mut self) -> bool {
+        let offered = self.offered.take();
+        if let Some(offered) = offered {
+            self.places.truncate(offered.first as usize);
+        }
+        offered.is_none()
+    }
+
+    /// The batch was processed: its frames go back to the port, or are kept if anything of it was adopted.
+    #[inline]
+    pub(crate) fn put_away(&mut self, batch: &mut RxBatch, io: &mut dyn PacketIo) {
+        if !core::mem::take(&mut self.keeps) {
+            return io.retire_all(batch);
+        }
+        let fresh = self.spare.pop().unwrap_or_else(|| RxBatch::with_capacity(batch.capacity()));
+        self.frames += batch.len();
+        self.batches.push(core::mem::replace(batch, fresh));
+    }
+
+    /// Is nothing adopted, nor would a turn change anything?
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.payloads.is_empty() && self.pause == 0
+    }
+
+    /// Is everything read that was adopted?
+    #[inline]
+    pub(crate) fn is_read(&self) -> bool {
+        self.unread == 0 && !self.payloads.is_empty()
+    }
+
+    /// Nothing is wanted of what was adopted: every frame goes back. `late`: some of it was not read in time.
+    fn end(&mut self, io: &mut dyn PacketIo, late: bool) {
+        if self.payloads.is_empty() {
+            self.pause = self.pause.saturating_sub(1);
+            return;
+        }
+        for mut batch in self.batches.drain(..) {
+            io.retire_all(&mut batch);
+            self.spare.push(batch);
+        }
+        self.payloads.clear();
+        self.places.clear();
+        (self.frames, self.unread) = (0, 0);
+        self.paused = if late { (2 * self.paused + 1).min(PAUSE_MAX) } else { 0 };
+        self.pause = self.paused;
+    }
+
+    /// Returns the payloads from one on of a connection.
+    fn from(&self, first: u32) -> impl Iterator<Item = &Payload> {
+        let at = |number: u32| self.payloads.get(number as usize);
+        core::iter::successors(at(first), move |payload| at(payload.next))
+    }
+
+    /// The batch of a payload: `current` if that is the one that is being processed.
+    fn batch_of<'a>(&'a self, payload: &Payload, current: &'a [RxPacket]) -> &'a [RxPacket] {
+        self.batches.get(payload.batch as usize).map_or(current, Vec::as_slice)
+    }
+
+    fn each_in(&self, first: u32, current: &[RxPacket], each: &mut dyn FnMut(&[u8]) -> bool) {
+        let _all = self
+            .from(first)
+            .all(|payload| payload.for_each(&self.places, self.batch_of(payload, current), each));
+    }
+}
+
+impl Frames for Adopted {
+    fn adopt(&mut self, bytes: u32, last: Option<u32>) -> Option<u32> {
+        let offered = self.offered.take_if(|offered| offered.bytes == bytes)?;
+        let number = self.payloads.len() as u32;
+        if let Some(last) = last {
+            self.payloads[last as usize].next = number;
+        }
+        self.payloads.push(offered);
+        self.unread += u64::from(offered.bytes);
+        self.keeps = true;
+        Some(number)
+    }
+
+    fn copy_out(&self, first: u32, into: &mut [u8]) -> usize {
+        let mut copied = 0;
+        for payload in self.from(first) {
+            copied += payload.copy(&self.places, self.batch_of(payload, &[]), &mut into[copied..]);
+            if copied == into.len() {
+                break;
+            }
+        }
+        copied
+    }
+
+    fn for_each(&self, first: u32, each: &mut dyn FnMut(&[u8]) -> bool) {
+        self.each_in(first, &[], each);
+    }
+
+    fn consume(&mut self, first: u32, n: u32) -> u32 {
+        let (mut number, mut left) = (first, n);
+        self.unread -= u64::from(n);
+        while let Some(payload) = self.payloads.get_mut(number as usize) {
+            let here = left.min(payload.bytes - payload.done);
+            payload.done += here;
+            left -= here;
+            if !payload.is_read() {
+                break;
+            }
+            number = payload.next;
+        }
+        number
+    }
+}
+
+/// Adopted payloads while a batch is processed.
+pub(crate) struct Arriving<'a> {
+    pub(crate) adopted: &'a mut Adopted,
+    pub(crate) batch: &'a [RxPacket],
+}
+
+impl Frames for Arriving<'_> {
+    fn adopt(&mut self, bytes: u32, last: Option<u32>) -> Option<u32> {
+        self.adopted.adopt(bytes, last)
+    }
+
+    fn copy_out(&self, first: u32, into: &mut [u8]) -> usize {
+        self.adopted.copy_out(first, into)
+    }
+
+    fn for_each(&self, first: u32, each: &mut dyn FnMut(&[u8]) -> bool) {
+        self.adopted.each_in(first, self.batch, each);
+    }
+
+    fn consume(&mut self, first: u32, n: u32) -> u32 {
+        self.adopted.consume(first, n)
+    }
+}
+
+impl Core {
+    /// A turn begins: what was adopted and not read is copied, and the port has all its frames.
+    #[inline]
+    pub(crate) fn end_adopted(&mut self) {
+        if !self.shared.adopted.is_idle() {
+            self.end_all_adopted();
+        }
+    }
+
+    /// Copies what was adopted and not read, and gives all frames back.
+    pub(crate) fn end_all_adopted(&mut self) {
+        let mut copied = 0;
+        for number in 0..self.shared.adopted.payloads.len() {
+            let payload = self.shared.adopted.payloads[number];
+            // Its connection may be gone, and with it what was not read.
+            if !payload.is_read()
+                && let Some((_, tcp)) = self.conns.get_mut(payload.index)
+            {
+                copied += tcp.copy_adopted(&mut self.shared.cx_to_read(Instant::ZERO));
+            }
+        }
+        self.stats.bytes_copied_late += u64::from(copied);
+        self.shared.adopted.end(self.port.io.as_mut(), copied > 0);
+    }
+}
