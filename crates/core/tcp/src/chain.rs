@@ -15,8 +15,8 @@ const NEAR: u32 = 16;
 ///     ^ head_skip = position of offset 0 in the first chunk
 ///     |<---------------- len ------------->|
 /// ```
-/// Or all its bytes lie in frames of the link ([`Frames`]), with as many chunks of the pool set aside as hold them. Then
-/// `cursor` and `tail` number the first and the last payload, and there is no chunk.
+/// Or all its bytes lie in frames of the link ([`Frames`]), with as many chunks of the pool set aside as hold them.
+/// Then `cursor` and `tail` number the first and the last payload, and there is no chunk.
 ///
 /// Every offset counts from the oldest byte held. Appending and writing near the end go through the tail,
 /// reading at increasing offsets goes through the cursor, so neither walks the chain. All chunks belong to

@@ -6,8 +6,8 @@
 //!                                                └── not by the next turn: copied, frames go back
 //! ```
 //! A batch of which anything was adopted is kept whole, so frames are never moved one by one; and none is kept beyond
-//! the next turn, nor more than [`FRAMES_MAX`] of them, so the port never starves, whatever does not read. TCP's part is
-//! [`tcp::Frames`].
+//! the next turn, nor more than [`FRAMES_MAX`] of them, so the port never starves, whatever does not read. TCP's part
+//! is [`tcp::Frames`].
 
 use base::Instant;
 use core::ops::Range;

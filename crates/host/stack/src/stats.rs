@@ -25,7 +25,7 @@ base::counters! {
         time_wait_evicted: "TIME-WAIT entries that made room before their time.",
         time_wait_taken_over: "TIME-WAIT entries whose port a connect took over (RFC 6191).",
         time_wait_reused: "TIME-WAIT entries replaced by a new connection (RFC 6191).",
-        bytes_in_place: "Bytes received that stayed in the port's frames, to be copied by the application's read alone.",
+        bytes_in_place: "Bytes received that stayed in the port's frames, to be copied by the application's read.",
         bytes_copied_late: "Bytes of those that were copied before, because they were not read in the same turn.",
         accept_queue_full: "SYNs and ACKs ignored because no call accepts them.",
         deferred: "ACKs ignored because the listener wants data first (TCP_DEFER_ACCEPT).",

@@ -153,7 +153,7 @@ pub fn chain(data: &[u8]) {
             6 => pair.compare(&pool, input.below(held + 10) as usize, n),
             7 => pair.truncate(&mut pool, input.below(held + 10) as usize),
             8 => pair.extend_to(&mut pool, input.below(held + 2 * CHUNK as u32) as usize),
-            9 => pair.adopt(&mut pool, &mut store, &fresh(n.max(1)), op & 32 != 0 && n % 3 == 0),
+            9 => pair.adopt(&mut pool, &mut store, &fresh(n.max(1)), op & 32 != 0 && n.is_multiple_of(3)),
             10 | 11 => pair.write_at(&mut pool, held as usize, &fresh(n % 1500)),
             12.. if n < 200 || pair.adopted => {
                 pair.chain.release(&mut pool);

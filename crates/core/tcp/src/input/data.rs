@@ -65,8 +65,8 @@ impl Connection {
         self.take_out_of_order(cx, start, fresh)
     }
 
-    /// Data at RCV.NXT, with nothing missing: a piece, and the rest if there is more, `whole` bytes together. What the pool
-    /// has no room for is not acknowledged.
+    /// Data at RCV.NXT, with nothing missing: a piece, and the rest if there is more, `whole` bytes together. What the
+    /// pool has no room for is not acknowledged.
     #[inline]
     pub(crate) fn take_in_order(
         &mut self,
