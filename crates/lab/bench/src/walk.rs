@@ -1,7 +1,8 @@
 //! The way of a segment through the built program: which functions of which files run for it.
 //!
-//! Callgrind counts instructions by line, inlined ones among them, over a short and a long run of the same traffic; what
-//! runs for each segment is what the long run does more of. The enclosing function of a line is read from its file.
+//! Callgrind counts instructions by line, inlined ones among them, over a short and a long run of the same traffic;
+//! what runs for each segment is what the long run does more of. The enclosing function of a line is read from its
+//! file.
 
 use crate::bed::{of_file, sh};
 use std::collections::{BTreeMap, HashMap};
@@ -127,19 +128,20 @@ mod tests {
 
     #[test]
     fn costs_are_read() {
-        let text = "events: Ir\nfl=/a/crates/x/src/one.rs\nfn=one\n10 5\nfi=/a/crates/x/src/two.rs\n3 2\nfe=/a/crates/x/src/one.rs\n\
-                    11 1\ncfn=two\ncalls=4 3\n11 900\n12 7\n";
-        let costs = parse(text);
-        let one = |line| costs.get(&("/a/crates/x/src/one.rs".to_owned(), line)).copied();
-        assert_eq!([one(10), one(11), one(12)], [Some(5), Some(1), Some(7)]);
+        let [one, two] = ["/a/crates/x/src/one.rs", "/a/crates/x/src/two.rs"];
+        let own = format!("events: Ir\nfl={one}\nfn=one\n10 5\nfi={two}\n3 2\nfe={one}\n11 1\n");
+        let text = own + "cfn=two\ncalls=4 3\n11 900\n12 7\n";
+        let costs = parse(&text);
+        let cost = |line| costs.get(&(one.to_owned(), line)).copied();
+        assert_eq!([cost(10), cost(11), cost(12)], [Some(5), Some(1), Some(7)]);
         assert_eq!(costs.values().sum::<u64>(), 15);
     }
 
     #[test]
     fn a_line_is_its_functions() {
-        let source = "impl A {\n    pub(crate) fn one(&self) {\n        let fn_of = 1;\n    }\n\n    const fn two<T>() {\n        1\n";
+        let source = "impl A {\n    pub(crate) fn one(&self) {\n        let fn_of = 1;\n    }\n\n    const fn two<T>() {\n";
         assert_eq!(
-            [enclosing(source, 3), enclosing(source, 7), enclosing("x", 1)],
+            [enclosing(source, 3), enclosing(source, 6), enclosing("x", 1)],
             [Some("one"), Some("two"), None]
         );
     }
