@@ -35,6 +35,7 @@ impl Connection {
             State::CloseWait if cx.config.quirks.broken_pipe => self.fail(cx, Error::BrokenPipe),
             _ => self.fail(cx, Error::Reset),
         }
-        Ok(())
+        // Whatever else it carries is not looked at: the connection is gone.
+        Err(DropReason::Closed)
     }
 }

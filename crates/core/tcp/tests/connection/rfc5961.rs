@@ -35,6 +35,10 @@ fn only_the_exact_reset_counts() {
         assert_eq!(disposition, Some(Disposition::Closed));
         rig.none();
         assert_eq!(rig.read(1), Err(ReadError::Failed(Error::Reset)));
+        // The RST is looked at before the SYN.
+        let mut rig = setup.connected();
+        assert_eq!(rig.inject(rig.segment(Flags::RST | Flags::SYN, &[])), Some(Disposition::Closed));
+        rig.none();
     }
 }
 
