@@ -101,6 +101,11 @@ impl Sent {
         Sent { head: NONE, tail: NONE, end: una, at: 0 }
     }
 
+    /// Did what is in flight leave at several times?
+    pub(crate) fn has_several(&self) -> bool {
+        self.head != NONE
+    }
+
     /// Everything from what left before, or from SND.UNA, up to `end` leaves at `at`. Where there is no memory, what
     /// left last counts as having left now, which only makes its loss show later.
     /// RFC 8985, 5.1-1.

@@ -41,9 +41,17 @@ impl Connection {
             return None;
         }
         let srtt = self.rtt.srtt_micros()?;
-        let single = self.flight() <= u32::from(self.snd_mss);
+        let single = self.flight() <= u32::from(self.snd_mss) && !self.has_several();
         let slack = if single { DELAYED_ACK_US } else { SLACK_US };
         Some(srtt.saturating_mul(2).saturating_add(slack))
+    }
+
+    /// Is less than a full segment in flight known to be several: data and a FIN of its own, or what left at several
+    /// times?
+    #[cold]
+    fn has_several(&self) -> bool {
+        (self.bits.has(Bits::LONE_FIN) && self.flight() > 1 && self.flight() > self.tx.len())
+            || self.sent.has_several()
     }
 
     /// The probe timeout: a probe leaves, and the retransmission timer starts again (section 7.3).

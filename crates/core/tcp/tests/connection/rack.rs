@@ -2,7 +2,7 @@
 //! what was repaired in vain is taken back (RFC 2883, RFC 3708).
 
 use base::{Duration, Seq};
-use tcp::{Config, State};
+use tcp::{Config, SocketOptions, State};
 use wire::tcp::Flags;
 
 use crate::host::ms;
@@ -223,6 +223,31 @@ fn the_tail_is_probed_and_its_loss_repaired_without_a_timeout() {
     rig.ack(sent[4].end(), &[]);
     let counters = &rig.host.counters;
     assert_eq!((counters.tail_probes, counters.timeouts, rig.host.conn().unacked()), (1, 0, 0));
+}
+
+/// RFC 8985, section 7.2: the time of a delayed acknowledgment is added for a single segment, and several small ones
+/// are not one.
+#[test]
+fn several_small_segments_are_probed_as_soon_as_large_ones() {
+    for ends in [false, true] {
+        let mut rig = Setup { options: nodelay(), ..probing(Setup::sack()) }.connected();
+        rig.write(&[1; 100]).unwrap();
+        rig.sent();
+        rig.pass(ms(1));
+        if ends {
+            rig.shutdown();
+        } else {
+            rig.write(&[2; 100]).unwrap();
+        }
+        let last = rig.one();
+        assert_eq!(rig.until_sent(ms(500)), 2 * RTT + ms(2), "ends: {ends}");
+        let probe = rig.one();
+        assert_eq!(probe.end(), last.end());
+    }
+}
+
+fn nodelay() -> SocketOptions {
+    SocketOptions { nodelay: true, ..SocketOptions::default() }
 }
 
 /// RFC 8985, 7.3-1, 7.3-2 and 7.3-4; RFC 8985, 8-1.
