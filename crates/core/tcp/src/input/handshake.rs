@@ -65,14 +65,13 @@ impl Connection {
         taken
     }
 
-    /// Sends the SYN again behind the reset that `seg` gets, if that is a challenge: the peer still has an old
-    /// connection (RFC 5961, section 4.2), which the reset ends (RFC 9293, figure 9). Nothing was lost, so the timer
-    /// starts again without backoff. As Linux since 5.6 this happens once, before the first timeout: two ends that
-    /// disagree do not answer each other for ever.
+    /// Sends the SYN again behind the reset that `seg` gets, if that acknowledges something else: the peer still has an
+    /// old connection, open (RFC 5961, section 4.2) or half-open, which the reset ends (RFC 9293, figure 9).
+    /// Nothing was lost, so the timer starts again without backoff. As Linux since 5.6 this happens once, before the
+    /// first timeout: two ends that disagree do not answer each other for ever.
     #[cold]
     fn repeat_syn_once(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        let challenged = !seg.flags.has(Flags::SYN) && !self.acknowledges_syn(seg);
-        if challenged && self.retransmits == 0 && !cx.config.quirks.syn_waits {
+        if !self.acknowledges_syn(seg) && self.retransmits == 0 && !cx.config.quirks.syn_waits {
             self.due |= Due::SYN;
             self.arm_rtx(cx);
         }

@@ -129,8 +129,9 @@ fn an_acknowledgment_of_what_was_never_sent_is_refused() {
         let mut rig = with_data(&Setup::default());
         rig.ack = OURS + 1 + beyond;
         rig.peer_syn(&Setup::default(), SYN_ACK);
-        let reset = rig.one();
-        assert_eq!((reset.flags, reset.seq), (Flags::RST, OURS + 1 + beyond));
+        let sent = rig.sent();
+        assert_eq!((sent[0].flags, sent[0].seq), (Flags::RST, OURS + 1 + beyond));
+        assert_eq!((sent[1].flags, sent[1].len(), sent.len()), (Flags::SYN, 0, 2), "a plain SYN follows it");
         rig.assert_state(State::SynSent);
     }
 }

@@ -108,6 +108,10 @@ fn an_old_duplicate_answer_to_our_syn_is_reset() {
         assert!(sent[1..].iter().all(|syn| (syn.flags, syn.seq) == (Flags::SYN, OURS)));
         rig.assert_state(State::SynSent);
     }
+    // That of a half-open connection is no other.
+    let mut rig = Setup::default().syn_sent();
+    rig.inject(Segment { ack: OURS - 7, ..rig.segment(SYN_ACK, &[]) });
+    assert_eq!(rig.sent().iter().map(|sent| sent.flags).collect::<Vec<_>>(), [Flags::RST, Flags::SYN]);
     // An acceptable ACK without SYN says nothing.
     rig.inject(rig.segment(Flags::ACK, &[]));
     rig.none();
