@@ -89,7 +89,10 @@ impl TimeWait {
             return self.answer_unacceptable(now, seg);
         }
         if !seg.flags.has(Flags::ACK) {
-            return TimeWaitAnswer::Ignore;
+            return match seg.seq == self.rcv_nxt {
+                true => TimeWaitAnswer::Ignore,
+                false => self.answer_unacceptable(now, seg),
+            };
         }
         // What ends where the peer's stream ends: its FIN again, or a bare acknowledgment.
         let in_place = seg.seq + seg.seq_len() == self.rcv_nxt && seg.ack.at_or_before(self.snd_nxt);
@@ -324,6 +327,7 @@ mod tests {
         for (seq, flags, options) in [
             (RCV - 1, Flags::FIN | Flags::ACK, stamped(50)),
             (RCV - 1, Flags::FIN, stamped(50)),
+            (RCV - 1, Flags::FIN, stamped(101)),
             (RCV - 5, Flags::FIN | Flags::ACK, stamped(101)),
             (RCV + 5, Flags::FIN | Flags::ACK, stamped(101)),
         ] {
