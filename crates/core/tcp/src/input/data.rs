@@ -18,10 +18,26 @@ impl Connection {
     /// RFC 9293, SHLD-3.
     #[inline(always)]
     pub(crate) fn take_text(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
-        if seg.payload.is_empty() || !self.state.may_receive() {
+        if seg.payload.is_empty() {
+            return Ok(());
+        }
+        if !self.state.may_receive() {
+            self.answer_old_text(cx, seg);
             return Ok(());
         }
         self.take_payload(cx, seg)
+    }
+
+    /// Nothing follows the peer's FIN. What came before it and comes again is not acceptable, and answered: the peer
+    /// has missed the acknowledgment (RFC 9293, section 3.10.7.4).
+    #[cold]
+    fn answer_old_text(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        let end = seg.seq + seg.payload.len() as u32;
+        if self.bits.has(Bits::PEER_FIN) && end.at_or_before(self.rcv_nxt) {
+            cx.counters.duplicates_in += 1;
+            self.report_duplicate(cx.config, seg.seq, end);
+            self.due |= Due::ACK;
+        }
     }
 
     #[inline]

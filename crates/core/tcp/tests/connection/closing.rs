@@ -160,6 +160,20 @@ fn a_repeated_fin_changes_nothing() {
     }
 }
 
+/// RFC 9293, section 3.10.7.4: what lies before RCV.NXT is answered, also where it ends at the number of the FIN.
+#[test]
+fn old_text_is_acknowledged_after_the_peers_fin() {
+    let mut rig = Setup::default().accepted();
+    rig.send(&[1; 100]);
+    rig.send_fin();
+    rig.sent();
+    for len in [100, 101] {
+        rig.inject(Segment { seq: rig.next - 101, ..rig.segment(Flags::ACK, &[1; 101][..len]) });
+        assert_eq!(rig.one().ack, rig.next, "{len} bytes");
+        rig.assert_state(State::CloseWait);
+    }
+}
+
 #[test]
 fn our_fin_is_retransmitted() {
     let mut rig = Setup::default().connected();
