@@ -341,9 +341,10 @@ impl Connection {
         if self.bits.has(Bits::SAMPLED) {
             self.note_sampled(cx, stretch.seq, stretch.seq + stretch.len + u32::from(stretch.fin), true);
         }
-        // Without SACK blocks it keeps the size it had.
+        // It keeps the size it had, so SACK blocks go along only where they find room (RFC 2018, section 4).
+        let tells = stretch.len + u32::from(self.blocks_len()) <= u32::from(self.snd_mss);
         let plan = self.plan_stretch::<false>(cx, stretch, u32::from(self.snd_mss));
-        Plan { retransmit: true, tells: false, ..plan }
+        Plan { retransmit: true, tells, ..plan }
     }
 
     /// RFC 9293, MUST-61.

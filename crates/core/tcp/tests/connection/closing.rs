@@ -174,6 +174,23 @@ fn old_text_is_acknowledged_after_the_peers_fin() {
     }
 }
 
+/// RFC 2018, section 4: blocks belong on every acknowledgment that has room for them.
+#[test]
+fn a_fin_sent_again_carries_blocks() {
+    let mut rig = Setup::sack().connected();
+    rig.send_at(10, &[1; 10]);
+    rig.sent();
+    rig.shutdown();
+    for again in [false, true] {
+        if again {
+            rig.until_sent(Duration::from_secs(3));
+        }
+        let fin = rig.one();
+        assert!(fin.flags.has(FIN_ACK));
+        assert_eq!(fin.options.sack.as_slice(), [(rig.next + 10, rig.next + 20)], "again: {again}");
+    }
+}
+
 #[test]
 fn our_fin_is_retransmitted() {
     let mut rig = Setup::default().connected();
