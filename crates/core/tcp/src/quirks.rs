@@ -31,8 +31,6 @@ quirks! {
         "The window grows for what is SACKed, too, once the path was seen to reorder much (RFC 5681: not).";
     empty_probes: bool, "Linux",
         "A probe of a shut window carries an old number and no data (RFC 9293: the next byte).";
-    broken_pipe: bool, "Linux",
-        "A reset after the peer's FIN is told as EPIPE (RFC 9293: a reset connection).";
     charge_pieces: bool, "Linux",
         "The send buffer is charged by the piece of half the peer's window, with what each costs beside its bytes.";
     drop_crossed_text: bool, "Linux",
@@ -55,6 +53,8 @@ quirks! {
         "A SYN anywhere in the window resets the connection, as before RFC 5961, section 4 (`insecure_syn`).";
     repeat_fin: bool, "FreeBSD",
         "Acknowledgments carry the FIN again while it is under way.";
+    reset_after_fin: bool, "FreeBSD",
+        "A reset after the peer's FIN is told as ECONNRESET (Linux: EPIPE).";
     discard_after_shutdown: bool, "FreeBSD",
         "What arrives after shutdown(SHUT_RD) is acknowledged and thrown away.";
     syn_waits: bool, "FreeBSD",

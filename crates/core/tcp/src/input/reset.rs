@@ -32,7 +32,8 @@ impl Connection {
             State::SynReceived if self.bits.has(Bits::ACTIVE) => self.fail(cx, Error::Refused),
             // All that could still be lost has arrived.
             State::Closing | State::LastAck if self.bits.has(Bits::ORPHAN) => self.finish(cx),
-            State::CloseWait if cx.config.quirks.broken_pipe => self.fail(cx, Error::BrokenPipe),
+            // As on Linux: the peer's end was in order, and what fails is the next send.
+            State::CloseWait if !cx.config.quirks.reset_after_fin => self.fail(cx, Error::BrokenPipe),
             _ => self.fail(cx, Error::Reset),
         }
         // Whatever else it carries is not looked at: the connection is gone.

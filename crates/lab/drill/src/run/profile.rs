@@ -101,7 +101,6 @@ fn quirks(profile: Profile) -> Quirks {
             reordering_tick: Duration::from_millis(1),
             grow_reordered: true,
             empty_probes: true,
-            broken_pipe: true,
             charge_pieces: true,
             drop_crossed_text: true,
             window_ramp: true,
@@ -114,12 +113,14 @@ fn quirks(profile: Profile) -> Quirks {
             tell_all_room: true,
             window_by_buffer: true,
             repeat_fin: true,
+            reset_after_fin: true,
             discard_after_shutdown: true,
             syn_waits: true,
             bsd_syn: true,
             ..Quirks::default()
         },
-        Profile::Rfc | Profile::Production => Quirks::default(),
+        Profile::Rfc => Quirks { reset_after_fin: true, ..Quirks::default() },
+        Profile::Production => Quirks::default(),
     }
 }
 

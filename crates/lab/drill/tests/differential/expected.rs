@@ -80,11 +80,6 @@ const DEFAULT: &[Row] = &[
         what: &["kernel: [.] 4344:4344(0)", "ours: [.] 4345:4346(1)"],
         reason: "a probe of a shut window carries the next byte (RFC 9293, section 3.8.6.1); Linux's is empty",
     },
-    Row {
-        script: "data to who has closed",
-        what: &["kernel: write 10: BrokenPipe", "ours: write 10: ConnectionReset"],
-        reason: "a reset in CLOSE-WAIT is told as one (RFC 9293, section 3.10.7.4); Linux tells EPIPE",
-    },
 ];
 
 /// Returns the differences that a profile is expected to show.
