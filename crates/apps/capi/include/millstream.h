@@ -98,7 +98,7 @@ int ms_accept(struct ms_ctx *ctx, int fd, struct sockaddr *addr, socklen_t *len)
 /** accept4(2): with SOCK_NONBLOCK and SOCK_CLOEXEC. */
 int ms_accept4(struct ms_ctx *ctx, int fd, struct sockaddr *addr, socklen_t *len, int flags);
 
-/** connect(2). Not with AF_UNSPEC: EAFNOSUPPORT. */
+/** connect(2). AF_UNSPEC takes a connection apart: the socket may connect or listen again. */
 int ms_connect(struct ms_ctx *ctx, int fd, const struct sockaddr *addr, socklen_t len);
 
 /** shutdown(2). */

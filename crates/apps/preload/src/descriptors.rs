@@ -178,11 +178,11 @@ pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
 
 /// An accepted connection gets a file of the kernel's of its own, where its owner and its signal are kept: until then
 /// accepted connections share one.
-fn part(held: &Held) -> Outcome<()> {
+pub(crate) fn part(held: &Held) -> Outcome<()> {
     if !held.is_borrowed() || !matches!(held.kind(), Kind::Stream | Kind::Inherited) {
         return Ok(());
     }
-    let own = sockets::blank()?;
+    let own = sockets::blank_of(held.is_v6())?;
     table::put_under(held, own);
     held.set_borrowed(false);
     // SAFETY: a descriptor of this frame's.

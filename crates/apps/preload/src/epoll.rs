@@ -349,6 +349,31 @@ pub(crate) fn becomes_stream(target: &Held) -> Outcome<()> {
     Ok(())
 }
 
+/// The connection was taken apart, and something else becomes of the socket: out of the stack's sets, into the kernel's.
+pub(crate) fn is_apart(stack: &Stack, target: &Held) -> Outcome<()> {
+    let mut seen = Vec::new();
+    for epfd in table::all().0 {
+        let Some(set) = table::ours(epfd).filter(|set| set.kind() == Kind::Epoll && set.below() != NONE)
+        else {
+            continue;
+        };
+        if seen.contains(&set.name()) {
+            continue;
+        }
+        seen.push(set.name());
+        for (fd, EpollEvent { ready, data }) in stack.hosted.epoll_watches(set.below(), target.below())? {
+            stack.hosted.epoll_ctl_as(set.below(), target.below(), fd, EpollOp::Delete)?;
+            let mut event = epoll_event { events: ready.0, u64: data };
+            // SAFETY: numbers, and an event of this frame's.
+            if unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, &raw mut event) } != 0 {
+                return Err(Refused(errno()));
+            }
+            note(&set, epfd, fd, target, Some((event, None)));
+        }
+    }
+    Ok(())
+}
+
 /// No set of ours has to do with it any more, and, if it is one, it has to do with nothing.
 pub(crate) fn forget(target: &Description) {
     let name = target.name();

@@ -7,7 +7,7 @@ use crate::hooks::{answered, real};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{device, diag, epoll, fork, limit, names, options, relay, report, route, threads};
+use crate::{descriptors, device, diag, epoll, fork, limit, names, options, relay, report, route, threads};
 use base::Duration;
 use capi::Context;
 use capi::calls::sockets as c;
@@ -140,14 +140,19 @@ const TOLD_MAX: usize = 32;
 /// # Safety
 /// C's contract of bind(2).
 pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: socklen_t) -> Outcome<c_int> {
-    if held.kind() != Kind::Fresh {
-        // SAFETY: the caller's arguments. The kernel's socket under a listener or a connection knows what to say.
-        return answered(match held.below() {
-            // SAFETY: as above.
-            NONE => unsafe { real::bind(fd, addr, len) },
-            // SAFETY: as above.
-            below => unsafe { c::ms_bind(stack::open()?.context(), below, addr, len) },
-        });
+    match held.kind() {
+        Kind::Fresh => {}
+        Kind::Stream => {
+            let (stack, below) = (stack::open()?, held.below());
+            return match stack.hosted.apart(below) {
+                // SAFETY: the caller's arguments.
+                Some(None) => answered(unsafe { c::ms_bind(stack.context(), below, addr, len) }),
+                // SAFETY: the caller's arguments.
+                _ => Err(unsafe { why_not_again(held, addr, len) }),
+            };
+        }
+        // SAFETY: the caller's arguments. The kernel's socket under a listener knows what to say.
+        _ => return answered(unsafe { real::bind(fd, addr, len) }),
     }
     // SAFETY: C's contract.
     let named = unsafe { route::named(addr, len) };
@@ -173,6 +178,32 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
     }
     // SAFETY: the caller's arguments.
     answered(unsafe { real::bind(fd, addr, len) })
+}
+
+/// Returns the error of bind on a socket that has a name: EINVAL, unless the kernel refuses the address to any. An
+/// IPv6 socket looks at its own state before it looks whether the address is local.
+///
+/// # Safety
+/// C's contract of bind(2).
+unsafe fn why_not_again(held: &Held, addr: *const sockaddr, len: socklen_t) -> Refused {
+    let asked = match blank_of(held.is_v6()) {
+        Ok(asked) => asked,
+        Err(refused) => return refused,
+    };
+    // SAFETY: the caller's arguments, and a descriptor of this frame's.
+    let why = unsafe {
+        let done = real::bind(asked, addr, len);
+        let why = if done == 0 { libc::EADDRINUSE } else { errno() };
+        real::close(asked);
+        why
+    };
+    // SAFETY: the kernel has read it.
+    let is_served = || unsafe { route::named(addr, len) }.is_some_and(|named| route::is_served(named.ip()));
+    Refused(match why {
+        libc::EADDRINUSE => libc::EINVAL,
+        libc::EADDRNOTAVAIL if held.is_v6() || is_served() => libc::EINVAL,
+        why => why,
+    })
 }
 
 /// Fastens the kernel's socket to the loopback, or loosens it: there it keeps the port from others, and serves what the
@@ -209,8 +240,21 @@ pub(crate) fn fasten(held: &Held, fd: c_int, on: bool) {
 /// # Safety
 /// C's contract of listen(2).
 pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
+    let traffic = || kernels_name(fd).map(|named| Traffic::At(named.ip()));
     // SAFETY: numbers alone.
     let kernels = || unsafe { real::listen(fd, backlog) };
+    // SAFETY: numbers alone.
+    decide(fd, traffic, kernels, |held| unsafe { listen_on(held, fd, backlog) })
+}
+
+/// Runs a call that decides whose a socket becomes: `ours` on one that the launcher has made, `kernels` on another,
+/// unless the launch refuses its traffic.
+fn decide(
+    fd: c_int,
+    traffic: impl FnOnce() -> Option<Traffic>,
+    kernels: impl Fn() -> c_int,
+    ours: impl FnOnce(&Held) -> Outcome<c_int>,
+) -> c_int {
     let ours_calls = is_inside();
     if table::is_kernels(fd) && (ours_calls || !report::is_required()) {
         return kernels();
@@ -219,23 +263,64 @@ pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
         Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
         Place::Hidden => answered(kernels()),
         Place::Kernel => {
-            if let (Some(named), true) = (kernels_name(fd), is_tcp(fd)) {
-                may_be_kernels(Traffic::At(named.ip()), STRANGE)?;
+            if let (Some(traffic), true) = (traffic(), is_tcp(fd)) {
+                may_be_kernels(traffic, STRANGE)?;
             }
             answered(kernels())
         }
         Place::Ours(held) => {
             relay::settle(&held)?;
-            // SAFETY: numbers alone.
-            unsafe { listen_on(&held, fd, backlog) }
+            listens_no_more(&held, fd)?;
+            ours(&held)
         }
     })
 }
 
+/// A listener that was shut, or taken apart, is a socket of which nothing is decided.
+fn listens_no_more(held: &Held, fd: c_int) -> Outcome<()> {
+    if held.kind() != Kind::Listener || kernels_number(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Some(0) {
+        return Ok(());
+    }
+    let below = held.below();
+    held.set_below(NONE);
+    if below != NONE {
+        stack::close(below);
+    }
+    give_flags_back(held, fd);
+    held.set_kind(Kind::Fresh);
+    Ok(())
+}
+
+/// The kernel's socket under the number waits, or does not, as the program has said.
+fn give_flags_back(held: &Held, fd: c_int) {
+    let waits = if held.is_nonblocking() { libc::O_NONBLOCK } else { 0 };
+    // SAFETY: numbers alone.
+    unsafe { real::fcntl(fd, libc::F_SETFL, (held.flags() | waits).into()) };
+}
+
+/// Prepares the kernel's socket under a connection that was taken apart for what the program does next with it: it
+/// has the name and the flags of the stack's, and is in the kernel's sets, too.
+fn back_to_kernel(stack: &Stack, held: &Held, fd: c_int, bound: Option<base::Endpoint>) -> Outcome<()> {
+    descriptors::part(held)?;
+    give_flags_back(held, fd);
+    if let Some(bound) = bound
+        && kernels_name(fd).is_some_and(|name| name.port() == 0)
+    {
+        fasten(held, fd, true);
+        let name = address::write(bound, held.is_v6());
+        // SAFETY: a socket address of so many bytes.
+        if unsafe { real::bind(fd, name.as_ptr().cast(), name.len() as socklen_t) } != 0 {
+            return Err(Refused(errno()));
+        }
+    }
+    epoll::is_apart(stack, held)
+}
+
 unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     if held.kind() == Kind::Stream {
-        // SAFETY: numbers alone.
-        return answered(unsafe { c::ms_listen(stack::open()?.context(), held.below(), backlog) });
+        let stack = stack::open()?;
+        let bound = stack.hosted.apart(held.below()).ok_or(Refused(libc::EINVAL))?;
+        back_to_kernel(stack, held, fd, bound)?;
     }
     fasten(held, fd, true);
     if held.device() != 0
@@ -252,6 +337,11 @@ unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     held.more().backlog = backlog;
     // Which processes have it decides how this one reaches it.
     fork::watch();
+    if held.kind() == Kind::Stream {
+        let (stack, below) = (stack::open()?, held.below());
+        let name = programs_name(fd, &held.more()).ok_or(Refused(libc::EINVAL))?;
+        listen_as(stack, below, name, backlog)?;
+    }
     if held.kind() == Kind::Listener {
         if let Some(stack) = stack::opened().filter(|_| held.below() != NONE) {
             stack.hosted.listen(held.below(), backlog_of(backlog))?;
@@ -319,26 +409,34 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
     let below = stack.hosted.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
     let begun = (|| {
         options::set_again(stack, below, &more.stored_options)?;
-        if stack::settings().is_some_and(|settings| settings.share != 0) {
-            // Others of this launch listen there too: a child where its parent does, a worker beside the others.
-            stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32.to_ne_bytes())?;
-        }
-        // Who waits for it waits for the kernel's loopback, too.
-        stack.hosted.set_nonblocking(below, true)?;
-        // What keeps the port from other processes has descriptors of its own.
-        limit::beyond(|| {
-            bind_below(stack, below, name)?;
-            stack.hosted.listen(below, backlog_of(more.backlog))
-        })
+        listen_as(stack, below, name, more.backlog)
     })();
     if let Err(errno) = begun {
         stack::close(below);
         return Err(errno.into());
     }
-    report::listens(&name.to_string());
     // They are kept: a child, and a program that it runs, listen there anew.
     held.set_below(below);
     Ok(below)
+}
+
+/// A socket of the stack listens at `name`, where it may be bound already.
+fn listen_as(stack: &Stack, below: c_int, name: SocketAddr, backlog: c_int) -> Result<(), Errno> {
+    if stack::settings().is_some_and(|settings| settings.share != 0) {
+        // Others of this launch listen there too: a child where its parent does, a worker beside the others.
+        stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32.to_ne_bytes())?;
+    }
+    // Who waits for it waits for the kernel's loopback, too.
+    stack.hosted.set_nonblocking(below, true)?;
+    // What keeps the port from other processes has descriptors of its own.
+    limit::beyond(|| {
+        if stack.hosted.apart(below).flatten().is_none() {
+            bind_below(stack, below, name)?;
+        }
+        stack.hosted.listen(below, backlog_of(backlog))
+    })?;
+    report::listens(&name.to_string());
+    Ok(())
 }
 
 /// A socket of the stack gets the name that the kernel's has: whether that is free the kernel has said. Connections of
@@ -369,9 +467,14 @@ pub(crate) fn forked() {
 
 /// A socket of the kernel's that is nothing yet, and that the program does not see.
 pub(crate) fn blank() -> Result<c_int, Refused> {
+    blank_of(false)
+}
+
+/// As [`blank`], of a family.
+pub(crate) fn blank_of(v6: bool) -> Result<c_int, Refused> {
+    let family = if v6 { libc::AF_INET6 } else { libc::AF_INET };
     // SAFETY: numbers alone.
-    let made =
-        limit::own(|| unsafe { real::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) });
+    let made = limit::own(|| unsafe { real::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) });
     if made < 0 { Err(Refused(errno())) } else { Ok(made) }
 }
 
@@ -572,29 +675,13 @@ fn timeout(stack: &Stack, below: c_int) -> Option<Duration> {
 /// C's contract of connect(2).
 pub(crate) unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the caller's arguments.
+    let traffic = || unsafe { route::named(addr, len) }.map(|named| Traffic::To(named.ip()));
+    // SAFETY: the caller's arguments.
     let kernels = || unsafe { real::connect(fd, addr, len) };
-    let ours_calls = is_inside();
-    if table::is_kernels(fd) && (ours_calls || !report::is_required()) {
-        return kernels();
-    }
-    guard(|| match table::look(fd) {
-        Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
-        Place::Hidden => answered(kernels()),
-        Place::Kernel => {
-            // SAFETY: the caller's arguments.
-            if let (Some(named), true) = (unsafe { route::named(addr, len) }, is_tcp(fd)) {
-                may_be_kernels(Traffic::To(named.ip()), STRANGE)?;
-            }
-            answered(kernels())
-        }
-        Place::Ours(held) => {
-            relay::settle(&held)?;
-            // SAFETY: the caller's arguments.
-            let on_stack = |ctx, below| unsafe { c::ms_connect(ctx, below, addr, len) };
-            // SAFETY: the caller's arguments.
-            unsafe { connect_by(&held, fd, (addr, len), on_stack, kernels) }
-        }
-    })
+    // SAFETY: the caller's arguments.
+    let on_stack = |ctx, below| unsafe { c::ms_connect(ctx, below, addr, len) };
+    // SAFETY: the caller's arguments.
+    decide(fd, traffic, kernels, |held| unsafe { connect_by(held, fd, (addr, len), on_stack, kernels) })
 }
 
 /// Why a socket that is not in the table is the kernel's.
@@ -618,13 +705,30 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
     on_stack: impl Fn(*mut Context, c_int) -> R,
     by_kernel: impl Fn() -> R,
 ) -> Outcome<R> {
-    match held.kind() {
-        Kind::Fresh => {}
-        Kind::Stream => return answered(on_stack(stack::open()?.context(), held.below())),
-        _ => return answered(by_kernel()),
-    }
     // SAFETY: C's contract.
     let named = unsafe { route::named_for(held.is_v6(), addr, len) };
+    // The stack's socket, where there is one: of a connection that was taken apart.
+    let (known, bound) = match held.kind() {
+        Kind::Fresh => (NONE, None),
+        Kind::Stream => {
+            let (stack, below) = (stack::open()?, held.below());
+            match stack.hosted.apart(below).filter(|_| named.is_some()) {
+                Some(bound) => (below, bound),
+                None => return answered(on_stack(stack.context(), below)),
+            }
+        }
+        kind => {
+            let done = by_kernel();
+            if kind == Kind::Listener && kernels_number(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0)
+            {
+                // It was taken apart: threads that wait in accept hear of it.
+                if let Some(stack) = stack::opened().filter(|_| held.below() != NONE) {
+                    stack.hosted.disconnect(held.below())?;
+                }
+            }
+            return answered(done);
+        }
+    };
     // What no socket of this family can connect to the kernel refuses, and nothing is decided by that.
     let Some(named) = named.filter(|named| !(held.is_v6() && named.is_ipv4() && is_v6_only(fd))) else {
         return answered(by_kernel());
@@ -633,28 +737,37 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
     let mut why = "the machine itself has this address";
     if own || !route::is_the_kernels(named.ip()) {
         let stack = stack::open()?;
-        let below = begin(stack, held, fd)?;
+        let is_new = known == NONE;
+        let below = if is_new { begin(stack, held, fd)? } else { known };
         if own {
             // A thread that accepts is another thread of this process. It may look at this end before connect has
             // returned.
-            becomes_stream(held, fd, below)?;
+            if is_new {
+                becomes_stream(held, fd, below)?;
+            }
             return answered(on_stack(stack.context(), below));
         }
         let done = on_stack(stack.context(), below);
         let failed = if done == R::FAILURE { errno() } else { 0 };
-        if failed == libc::EOPNOTSUPP {
-            // A send with MSG_FASTOPEN, which the stack may do without: the socket is still nothing.
-            stack::close(below);
-            return Err(Refused(failed));
-        }
-        if failed != libc::ENETUNREACH {
-            becomes_stream(held, fd, below)?;
+        // A send with MSG_FASTOPEN, which the stack may do without (EOPNOTSUPP), leaves the socket as it was.
+        if !matches!(failed, libc::EOPNOTSUPP | libc::ENETUNREACH) {
+            if is_new {
+                becomes_stream(held, fd, below)?;
+            }
             set_errno(failed);
             return answered(done);
         }
+        if is_new {
+            stack::close(below);
+        }
+        if failed == libc::EOPNOTSUPP {
+            return Err(Refused(failed));
+        }
         // The link leads nowhere near; another interface may.
-        stack::close(below);
         why = "the link leads nowhere near";
+    }
+    if known != NONE {
+        back_to_kernel(stack::open()?, held, fd, bound)?;
     }
     leave_to_kernel(held, Traffic::To(named.ip()), why)?;
     report::count_kernels();

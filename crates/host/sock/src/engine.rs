@@ -1,6 +1,7 @@
 //! One core's stack with descriptors on top: what direct mode calls under its lock and paired mode owns on its
 //! thread. Nothing here blocks; a call that would have to gives EAGAIN (or EINPROGRESS) and the API waits.
 
+mod disconnect;
 mod epoll;
 mod fast_open;
 mod messages;
@@ -177,7 +178,7 @@ impl<T: Transport> Engine<T> {
         let owner = self.index(fd)?;
         if let Kind::Listener(listener) = &self.object(fd)?.kind {
             let id = listener.id;
-            self.core.set_backlog(id, backlog.max(1));
+            self.core.set_backlog(id, backlog);
             return Ok(());
         }
         let settings = self.descriptors.fresh_mut(fd)?.clone();
@@ -187,7 +188,7 @@ impl<T: Transport> Engine<T> {
         let any = if settings.family == Family::V4 { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
         let request = Listen {
             local: settings.bound.unwrap_or(Endpoint::new(any, 0)),
-            backlog: backlog.max(1),
+            backlog,
             reuse_port: settings.reuse_port,
             v6_only: settings.v6_only,
             options: settings.options,
@@ -251,10 +252,8 @@ impl<T: Transport> Engine<T> {
 
     /// See [`crate::Sockets::connect`]; EINPROGRESS once the SYN is on its way.
     pub fn connect(&mut self, fd: Fd, remote: Endpoint) -> Result<(), Errno> {
-        if let Ok(stream) = self.stream(fd) {
-            let conn = stream.conn;
-            let connecting = stream.connecting;
-            return self.connect_again(fd, conn, connecting);
+        if self.stream(fd).is_ok() {
+            return self.connect_ends(fd);
         }
         match &self.object(fd)?.kind {
             Kind::Fresh(settings) if settings.deferred.is_some() => return Err(Errno::EISCONN),
@@ -294,6 +293,15 @@ impl<T: Transport> Engine<T> {
         })
     }
 
+    /// The end of a connect that was begun; EALREADY before.
+    pub(crate) fn connect_ends(&mut self, fd: Fd) -> Result<(), Errno> {
+        match self.stream(fd) {
+            Ok(stream) => self.connect_again(fd, stream.conn, stream.connecting),
+            // Another thread has taken it apart.
+            Err(_) => Err(self.take_error(fd)?.unwrap_or(Errno::ECONNABORTED)),
+        }
+    }
+
     fn connect_again(&mut self, fd: Fd, conn: ConnId, connecting: bool) -> Result<(), Errno> {
         if !connecting {
             return Err(Errno::EISCONN);
@@ -301,32 +309,14 @@ impl<T: Transport> Engine<T> {
         match self.connected(conn) {
             None => Err(Errno::EALREADY),
             Some(Ok(())) => {
-                let stream = self.descriptors.stream_mut(fd)?;
-                (stream.connecting, stream.again) = (false, None);
+                self.descriptors.stream_mut(fd)?.connecting = false;
                 Ok(())
             }
             Some(Err(why)) => {
-                self.be_fresh(fd)?;
+                self.take_apart(fd, None)?;
                 Err(why)
             }
         }
-    }
-
-    /// A socket whose connection came to nothing may be connected again, as on Linux. It keeps its options and the
-    /// address that it was bound to.
-    fn be_fresh(&mut self, fd: Fd) -> Result<(), Errno> {
-        let conn = self.stream(fd)?.conn;
-        let (options, control) = (self.core.options(conn), self.core.control_name(conn));
-        let settings = Settings::again(self.descriptors.stream_mut(fd)?, options, control);
-        self.core.close(self.now, conn);
-        let (bound, any) = (settings.bound, (settings.reuse_port, settings.v6_only));
-        self.object_mut(fd)?.kind = Kind::Fresh(Box::new(Settings { bound: None, ..settings }));
-        if let Some(bound) = bound {
-            // Its own port, whatever is left of the connection.
-            let bound = self.core.bind_free(bound, true, any.0, any.1)?;
-            self.descriptors.fresh_mut(fd)?.bound = Some(bound);
-        }
-        Ok(())
     }
 
     /// How a connect ended, if it has.
@@ -366,6 +356,8 @@ impl<T: Transport> Engine<T> {
                 Ok(n)
             }
             Kind::Fresh(settings) if settings.deferred.is_some() => Err(Errno::EAGAIN),
+            Kind::Fresh(settings) if settings.left.error.is_some() => Err(self.take_left_error(fd)),
+            Kind::Fresh(settings) if settings.left.read_shut => Ok(0),
             Kind::Fresh(_) | Kind::Listener(_) => Err(Errno::ENOTCONN),
             Kind::Epoll(_) => Err(Errno::EINVAL),
             Kind::PipeWrite(_) => Err(Errno::EBADF),
@@ -374,6 +366,9 @@ impl<T: Transport> Engine<T> {
 
     /// Shows the readable bytes in place, slice by slice, until `each` returns false.
     pub fn peek(&mut self, fd: Fd, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
+        if matches!(self.object(fd)?.kind, Kind::Fresh(_)) {
+            return self.read(fd, &mut []).map(|_| ());
+        }
         let stream = self.stream(fd)?;
         let (conn, shut) = (stream.conn, stream.read_shut);
         match self.core.peek(conn, max, each) {
@@ -420,6 +415,7 @@ impl<T: Transport> Engine<T> {
                 self.mark_pipe(pipe, Ready::IN);
                 Ok(n)
             }
+            Kind::Fresh(settings) if settings.left.error.is_some() => Err(self.take_left_error(fd)),
             Kind::Fresh(_) | Kind::Listener(_) => Err(Errno::EPIPE),
             Kind::Epoll(_) => Err(Errno::EINVAL),
             Kind::PipeRead(_) => Err(Errno::EBADF),
@@ -445,16 +441,24 @@ impl<T: Transport> Engine<T> {
     /// See [`crate::Sockets::shutdown`].
     pub fn shutdown(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
         let index = self.index(fd)?;
-        if matches!(self.object(fd)?.kind, Kind::Listener(_)) {
-            return if how == Shutdown::Write { Ok(()) } else { self.unlisten(fd) };
+        match &mut self.object_mut(fd)?.kind {
+            Kind::Listener(_) => return if how == Shutdown::Write { Ok(()) } else { self.unlisten(fd) },
+            Kind::Fresh(settings) => {
+                settings.left.read_shut |= how != Shutdown::Write;
+                self.mark(index, Ready::IN | Ready::OUT | Ready::HUP | Ready::RDHUP);
+                return Err(Errno::ENOTCONN);
+            }
+            _ => {}
         }
-        let stream = self.descriptors.stream_mut(fd)?;
-        let conn = stream.conn;
+        let conn = self.stream(fd)?.conn;
+        match self.core.state(conn) {
+            State::Closed => return Err(Errno::ENOTCONN),
+            // An attempt to connect ends with either half.
+            State::SynSent => return self.disconnect(fd),
+            _ => {}
+        }
         if how != Shutdown::Write {
-            stream.read_shut = true;
-        }
-        if self.core.state(conn) == State::Closed {
-            return Err(Errno::ENOTCONN);
+            self.descriptors.stream_mut(fd)?.read_shut = true;
         }
         self.core.shutdown(self.now, conn, how);
         let edge = self.readiness(index);
@@ -512,16 +516,11 @@ impl<T: Transport> Engine<T> {
         match &self.object(fd)?.kind {
             Kind::Fresh(s) => Ok(s.bound.unwrap_or(Endpoint::new(
                 if s.family == Family::V4 { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 },
-                0,
+                s.left.port,
             ))),
             Kind::Listener(l) => Ok(l.local),
             _ => Err(Errno::ENOTSOCK),
         }
-    }
-
-    /// The peer's address, connected or not.
-    pub(crate) fn remote(&self, fd: Fd) -> Result<Endpoint, Errno> {
-        Ok(self.core.remote(self.stream(fd)?.conn))
     }
 
     /// The peer's address.
@@ -618,7 +617,7 @@ impl<T: Transport> Engine<T> {
         let Some(object) = self.descriptors.at(object) else { return Ready::INVALID };
         match &object.kind {
             Kind::Fresh(settings) if settings.deferred.is_some() => Ready::OUT,
-            Kind::Fresh(_) => Ready::OUT | Ready::HUP,
+            Kind::Fresh(settings) => settings.left.readiness(),
             Kind::Listener(l) if self.core.acceptable(l.id) > 0 => Ready::IN,
             Kind::Listener(_) if self.core.is_over() => Ready::IN | Ready::ERR | Ready::HUP,
             Kind::Listener(_) => Ready::NONE,
@@ -659,7 +658,7 @@ impl<T: Transport> Engine<T> {
         }
         let state = core.state(conn);
         if matches!(state, State::SynSent | State::SynReceived) {
-            return ready;
+            return if stream.read_shut { ready | Ready::IN | Ready::RDHUP } else { ready };
         }
         let over = state == State::Closed;
         let no_more_reads = stream.read_shut || core.peer_closed(conn) || over;

@@ -1,6 +1,7 @@
 //! Objects behind descriptors. A connected socket costs little: everything rare is boxed.
 
-use crate::sockets::Family;
+use crate::Errno;
+use crate::sockets::{Family, Ready};
 use crate::watch::NO_WATCH;
 use base::{Duration, Endpoint};
 use stack::{ConnId, FastOpenListen, ListenerId};
@@ -176,6 +177,32 @@ pub(crate) struct Settings {
     pub(crate) deferred: Option<Endpoint>,
     /// Keys that segments are signed with, if there are any.
     pub(crate) keys: Option<Arc<Keyring>>,
+    pub(crate) left: Left,
+}
+
+/// State that a connection which was taken apart leaves to its socket, until it connects or listens.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Left {
+    /// The pending error.
+    pub(crate) error: Option<Errno>,
+    /// The receiving side was shut while there was no connection: so it is of the next one.
+    pub(crate) read_shut: bool,
+    /// The port that the connection had, which getsockname(2) goes on telling.
+    pub(crate) port: u16,
+}
+
+impl Left {
+    /// Returns the readiness of a socket that neither connects nor listens.
+    pub(crate) fn readiness(&self) -> Ready {
+        let mut ready = Ready::OUT | Ready::HUP;
+        if self.error.is_some() {
+            ready |= Ready::ERR;
+        }
+        if self.read_shut {
+            ready |= Ready::IN | Ready::RDHUP;
+        }
+        ready
+    }
 }
 
 /// Fast Open options of a socket.
@@ -241,6 +268,7 @@ impl Settings {
             fast_open: FastOpen::default(),
             deferred: None,
             keys: None,
+            left: Left::default(),
         }
     }
 }

@@ -701,10 +701,7 @@ impl<T: Transport> Engine<T> {
         let now = self.now();
         let info = conn.and_then(|conn| self.core.info(now, conn));
         Ok(match id {
-            Id::PendingError => match conn.and_then(|conn| self.core.take_error(conn)) {
-                Some(e) => e.raw(),
-                None => 0,
-            },
+            Id::PendingError => self.take_error(fd)?.map_or(0, Errno::raw),
             Id::RcvBuf => match info {
                 Some(info) => info.rcvbuf.0 as i32,
                 None => chosen(self.options(fd)?.rcvbuf, self.core.default_buffers().0),

@@ -110,9 +110,9 @@ fn send_all<M: Mode>(
 }
 
 /// A connect is on its way: waits for its end, or for SO_SNDTIMEO (EINPROGRESS).
-fn wait_connected<M: Mode>(mode: &M, fd: Fd, remote: Endpoint) -> Result<(), Errno> {
+fn wait_connected<M: Mode>(mode: &M, fd: Fd) -> Result<(), Errno> {
     let timeout = mode.lock().extras(fd).send;
-    let done = mode.wait_for(Some(fd), timeout, |engine| match engine.connect(fd, remote) {
+    let done = mode.wait_for(Some(fd), timeout, |engine| match engine.connect_ends(fd) {
         Err(Errno::EALREADY) => Err(Errno::EAGAIN),
         result => result,
     });
@@ -135,16 +135,14 @@ fn send_and_connect<M: Mode>(
         Ok(Begun::Connecting(taken)) if !blocking => return Ok(taken),
         Ok(Begun::Connecting(taken)) => {
             mode.refresh()?;
-            let remote = mode.lock().remote(fd)?;
-            match wait_connected(mode, fd, remote) {
+            match wait_connected(mode, fd) {
                 Err(Errno::EINPROGRESS) if taken > 0 => return Ok(taken),
                 result => result?,
             }
             taken
         }
         Err(Errno::EALREADY) if blocking => {
-            let remote = mode.lock().remote(fd)?;
-            wait_connected(mode, fd, remote)?;
+            wait_connected(mode, fd)?;
             0
         }
         Err(e) => return Err(e),
@@ -232,7 +230,19 @@ impl<M: Mode> Sockets for M {
         if !under_way || self.lock().nonblocking(fd)? {
             return first;
         }
-        wait_connected(self, fd, remote)
+        wait_connected(self, fd)
+    }
+
+    fn disconnect(&self, fd: Fd) -> Result<(), Errno> {
+        self.lock().disconnect(fd)?;
+        // The reset leaves, and with it the flow: the same ends may connect again.
+        self.refresh()
+    }
+
+    fn is_apart(&self, fd: Fd) -> Result<bool, Errno> {
+        let engine = self.lock();
+        engine.object(fd)?;
+        Ok(engine.apart(fd).is_some())
     }
 
     fn recv(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {

@@ -1,7 +1,7 @@
 //! Transport below descriptors: a core that the caller turns, or the far end of a queue to a thread that does.
 
 use crate::Errno;
-use base::{Endpoint, Instant};
+use base::{Duration, Endpoint, Instant};
 use cc::TunableError;
 use stack::{ConnId, Connect, Core, FastOpenListen, Listen, ListenerId, OpError};
 use std::ops::Range;
@@ -103,6 +103,14 @@ pub trait Transport: Send {
     fn shutdown(&mut self, now: Instant, id: ConnId, how: Shutdown);
     /// See [`Core::close`].
     fn close(&mut self, now: Instant, id: ConnId);
+    /// Ends the connection by a reset. Returns the reservation that it held, if the caller has that from now on; it is
+    /// given back otherwise.
+    fn disconnect(&mut self, now: Instant, id: ConnId) -> Option<Endpoint> {
+        let options = SocketOptions { linger: Some(Duration::ZERO), ..self.options(id) };
+        self.set_options(now, id, options);
+        self.close(now, id);
+        None
+    }
     /// See [`Core::set_options`].
     fn set_options(&mut self, now: Instant, id: ConnId, options: SocketOptions);
     /// See [`Core::set_control`].
@@ -218,6 +226,7 @@ impl Transport for Core {
         consume(now: Instant, id: ConnId, len: usize);
         shutdown(now: Instant, id: ConnId, how: Shutdown);
         close(now: Instant, id: ConnId);
+        disconnect(now: Instant, id: ConnId) -> Option<Endpoint>;
         set_options(now: Instant, id: ConnId, options: SocketOptions);
         set_control(now: Instant, id: ConnId, name: &'static str) -> Result<(), OpError>;
         tune(id: ConnId, name: &str, value: Option<i64>) -> Result<i64, TunableError>;

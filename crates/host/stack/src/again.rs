@@ -89,7 +89,7 @@ impl Core {
         else {
             return false;
         };
-        let (full, control) = (*half_open >= request.backlog || self.conns.is_full(), request.control);
+        let (full, control) = (*half_open >= request.backlog.max(1) || self.conns.is_full(), request.control);
         if full || !self.port.io.is_ours(sender.key, true) {
             return false;
         }

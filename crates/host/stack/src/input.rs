@@ -249,7 +249,7 @@ impl Core {
             self.stats.accept_queue_full += 1;
             return self.drops.count(PacketDrop::BacklogFull);
         }
-        if listener.half_open >= listener.request.backlog || self.conns.is_full() {
+        if listener.half_open >= listener.request.backlog.max(1) || self.conns.is_full() {
             listener.cookies_until = now + COOKIES_LAST;
             return self.send_cookie(now, sender, segment, auth);
         }

@@ -20,7 +20,7 @@ pub struct ListenerId(pub u32);
 pub struct Listen {
     /// Address (may be unspecified; unspecified v6 takes v4 too unless `v6_only`) and port (0: choose).
     pub local: Endpoint,
-    /// Most connections waiting for accept; half-open ones are bounded likewise, then SYN cookies answer.
+    /// Most connections waiting for accept, less one as on Linux. Beyond so many half-open ones SYN cookies answer.
     pub backlog: u32,
     /// SO_REUSEPORT.
     pub reuse_port: bool,
@@ -38,7 +38,7 @@ pub struct Listen {
 
 /// One listener.
 pub(crate) struct Listener {
-    /// Requested options, with the port chosen and the backlog at least 1.
+    /// Requested options, with the port chosen.
     pub(crate) request: Listen,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,
@@ -69,8 +69,9 @@ pub(crate) struct Listeners {
 }
 
 impl Listener {
+    /// Returns true if no more may wait for accept: as on Linux, one more than the backlog may.
     pub(crate) fn is_full(&self) -> bool {
-        self.queue.len() >= self.request.backlog as usize
+        self.queue.len() > self.request.backlog as usize
     }
 
     /// How well it fits a SYN to `local`: an exact address before one of the family before dual-stack.

@@ -124,7 +124,6 @@ impl Core {
             }
         }
         let mut request = listen.clone();
-        request.backlog = request.backlog.max(1);
         if request.local.port == 0 || self.ports.reservation(request.local) != Some(request.local) {
             request.local = self.bind(request.local, true, request.reuse_port, request.v6_only)?;
         }
@@ -147,7 +146,7 @@ impl Core {
     /// Change backlog (listen called again).
     pub fn set_backlog(&mut self, id: ListenerId, backlog: u32) {
         if let Some(listener) = self.listeners.get_mut(id) {
-            listener.request.backlog = backlog.max(1);
+            listener.request.backlog = backlog;
         }
     }
 
@@ -621,6 +620,16 @@ impl Core {
     pub fn abort(&mut self, now: Instant, id: ConnId) {
         self.send_before_reset(now, id.0);
         self.let_go(now, id.0, |tcp, cx| tcp.abort(cx));
+    }
+
+    /// As [`Core::abort`], and the owner keeps the reservation that the connection held: returns it.
+    pub fn disconnect(&mut self, now: Instant, id: ConnId) -> Option<Endpoint> {
+        let (meta, tcp) = self.conns.get_mut(id.0)?;
+        let bound = meta.marks.has(Marks::BOUND);
+        meta.marks.clear(Marks::BOUND);
+        let kept = if bound { self.ports.reservation(tcp.key().local()) } else { None };
+        self.abort(now, id);
+        kept
     }
 
     /// Sends what was written and may leave now: the RST discards the rest. On Linux data leave with the call that

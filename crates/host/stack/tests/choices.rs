@@ -14,7 +14,7 @@ use wire::{ethernet, protocol};
 
 const HTTP: Endpoint = Endpoint::new(SERVER, PORT);
 
-/// Two clients are half-open when the backlog shrinks to one: what becomes of the second.
+/// Two clients are half-open when the backlog shrinks so that one may wait: what becomes of the second.
 fn overflow(abort: bool) -> (World, [stack::ConnId; 2], stack::ListenerId) {
     let mut world = World::with(&PairConfig::default(), |_, server| server.tcp.abort_on_overflow = abort);
     let listener = world.listen(HTTP, 8);
@@ -24,7 +24,7 @@ fn overflow(abort: bool) -> (World, [stack::ConnId; 2], stack::ListenerId) {
         world.client.turn(world.now).unwrap();
         world.server.turn(world.now).unwrap();
     }
-    world.server.set_backlog(listener, 1);
+    world.server.set_backlog(listener, 0);
     world.settle();
     (world, clients, listener)
 }

@@ -82,7 +82,7 @@ fn all_get_through(backlog: u32, count: u32) -> u64 {
     let (mut accepted, mut greeted) = (Vec::new(), vec![false; clients.len()]);
     for _ in 0..300 {
         world.settle();
-        assert!(world.server.acceptable(listener) <= backlog);
+        assert!(world.server.acceptable(listener) <= backlog + 1);
         accepted.extend(world.server.accept(listener, 100));
         for (id, greeted) in clients.iter().zip(&mut greeted) {
             let open = world.client.connection(*id).state() == tcp::State::Established;
@@ -101,7 +101,7 @@ fn all_get_through(backlog: u32, count: u32) -> u64 {
 
 #[test]
 fn a_full_accept_queue_holds_and_recovers() {
-    assert!(all_get_through(1, 2) + all_get_through(4, 12) > 0, "some came by cookie");
+    assert!(all_get_through(0, 2) + all_get_through(4, 12) > 0, "some came by cookie");
 }
 
 #[test]

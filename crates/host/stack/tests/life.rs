@@ -301,7 +301,7 @@ fn an_idle_core_has_no_next_date() {
 #[test]
 fn a_full_accept_queue_costs_no_time_wait_entry() {
     let mut world = World::new(&PairConfig::default());
-    let listener = world.listen(HTTP, 1);
+    let listener = world.listen(HTTP, 0);
     let from = Endpoint::new(CLIENT, 40_000);
     let again = Connect { local: from, ..connect(HTTP, 7) };
     let client = world.client.connect(world.now, &again).unwrap();

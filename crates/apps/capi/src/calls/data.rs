@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::memory;
 use base::{Duration, Endpoint};
 use libc::{c_int, c_void, iovec, size_t, sockaddr, socklen_t, ssize_t};
+use sock::address::Named;
 use sock::{Errno, Fd, PollFd, Ready, RecvFlags, SendFlags};
 use std::cell::RefCell;
 
@@ -201,7 +202,10 @@ pub(super) unsafe fn fast_open(
         (false, _) => Ok(None),
         (true, true) => Ok(Some(None)),
         // SAFETY: C's contract.
-        (true, false) => Ok(Some(Some(unsafe { remote(ctx, fd, addr, len) }?))),
+        (true, false) => match unsafe { remote(ctx, fd, addr, len) }? {
+            Named::At(remote) => Ok(Some(Some(remote))),
+            Named::Nobody => Err(Refused(libc::EOPNOTSUPP)),
+        },
     }
 }
 

@@ -1,13 +1,15 @@
 //! Sockets: socket(2), bind(2), listen(2), accept(2), connect(2), shutdown(2) and their names.
 
-use crate::boundary::{Outcome, Refused, refuse};
+use crate::boundary::{Outcome, Refused};
 use crate::context::Context;
 use crate::memory;
-use base::Endpoint;
+use base::{Addr, Endpoint};
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::address::{self, Named};
 use sock::{Family, Fd, Shutdown};
 
+/// Bytes of an address' family.
+const FAMILY: usize = 2;
 /// Bytes of `struct sockaddr_storage`, of `struct sockaddr_in`, and of `struct sockaddr_in6` with and without its
 /// scope.
 const STORAGE: usize = 128;
@@ -47,26 +49,16 @@ fn named(v6: bool, bytes: &[u8]) -> Outcome<Named> {
     Ok(address::read(&whole[..len.max(LEN_V6)])?)
 }
 
-/// Where a call that connects goes to.
+/// Returns where a call that connects goes to.
 ///
 /// # Safety
 /// C's contract for `addr` and `len`.
-pub(super) unsafe fn remote(
-    ctx: &Context,
-    fd: Fd,
-    addr: *const sockaddr,
-    len: socklen_t,
-) -> Outcome<Endpoint> {
+pub(super) unsafe fn remote(ctx: &Context, fd: Fd, addr: *const sockaddr, len: socklen_t) -> Outcome<Named> {
     ctx.sockets()?.nonblocking(fd)?;
     // Memory first, and only then whether it is a socket, as on Linux.
     // SAFETY: C's contract.
     let bytes = unsafe { raw(addr, len) }?;
-    match named(ctx.is_v6(fd)?, bytes)? {
-        Named::At(remote) => Ok(remote),
-        Named::Nobody => {
-            Err(refuse(libc::EAFNOSUPPORT, "a socket is not taken off its connection by AF_UNSPEC: close it"))
-        }
-    }
+    named(ctx.is_v6(fd)?, bytes)
 }
 
 /// Accepts, with flags of accept4(2).
@@ -179,11 +171,20 @@ api! {
         unsafe { accept(ctx, fd, addr, len, flags) }
     }
 
-    /// connect(2). Not with AF_UNSPEC: EAFNOSUPPORT.
+    /// connect(2). AF_UNSPEC takes a connection apart: the socket may connect or listen again.
     fn ms_connect(ctx, fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+        let sockets = ctx.sockets()?;
         // SAFETY: C's contract.
-        let remote = unsafe { remote(ctx, fd, addr, len) }?;
-        ctx.sockets()?.connect(fd, remote)?;
+        match unsafe { remote(ctx, fd, addr, len) } {
+            Ok(Named::At(remote)) => sockets.connect(fd, remote)?,
+            Ok(Named::Nobody) => sockets.disconnect(fd)?,
+            // As on Linux, a connection tells how it stands, whatever the address is.
+            Err(Refused(libc::EINVAL | libc::EAFNOSUPPORT)) if (FAMILY..=STORAGE).contains(&(len as usize)) && !sockets.is_apart(fd)? =>
+            {
+                sockets.connect(fd, Endpoint::new(Addr::UNSPECIFIED_V4, 0))?;
+            }
+            Err(refused) => return Err(refused),
+        }
         Ok(0)
     }
 

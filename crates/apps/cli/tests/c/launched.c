@@ -12,6 +12,7 @@
 #include "interrupts.c"
 #include "mapped.c"
 #include "again.c"
+#include "apart.c"
 #include "margins.c"
 #include "masks.c"
 #include "messages.c"
@@ -34,6 +35,7 @@ int main(int argc, char **argv)
     close(first);
     static const struct { const char *name; void (*run)(void); } parts[] = {
         { "again", again },
+        { "apart", apart },
         { "moves", moves },
         { "watching", watching },
         { "messages", messages },

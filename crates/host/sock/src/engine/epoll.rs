@@ -85,6 +85,14 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
+    /// The numbers under which a set watches a descriptor's object, each with what was asked for.
+    pub(crate) fn epoll_watches(&self, epfd: Fd, fd: Fd) -> Result<Vec<(Fd, EpollEvent)>, Errno> {
+        let set = self.set_of(epfd)?;
+        let all = self.watches.list(self.object(fd)?.watches).filter_map(|watch| self.watches.get(watch));
+        let mine = all.filter(|watch| watch.set == set);
+        Ok(mine.map(|watch| (watch.fd, EpollEvent { ready: watch.interest, data: watch.data })).collect())
+    }
+
     /// `inner` must not watch `outer`, directly or through others, nor nest too deep.
     fn check_circle(&self, inner: u32, outer: u32, depth: u32) -> Result<(), Errno> {
         if inner == outer || depth >= NEST_MAX {

@@ -26,9 +26,8 @@ impl<T: Transport> Engine<T> {
         data: &[u8],
         flags: SendFlags,
     ) -> Result<Begun, Errno> {
-        if let Ok(stream) = self.stream(fd) {
-            let (conn, connecting) = (stream.conn, stream.connecting);
-            return self.connect_again(fd, conn, connecting).map(|()| Begun::Connected);
+        if self.stream(fd).is_ok() {
+            return self.connect_ends(fd).map(|()| Begun::Connected);
         }
         let Kind::Fresh(settings) = &self.object(fd)?.kind else { return Err(Errno::EISCONN) };
         let remote = settings.deferred.or(remote).ok_or(Errno::EINVAL)?;
@@ -75,12 +74,10 @@ impl<T: Transport> Engine<T> {
         self.tune_begun(fd, conn)?;
         let extras = self.extras(fd).boxed();
         let object = self.object_mut(fd)?;
-        let (v6, binding, again) = match &object.kind {
-            Kind::Fresh(settings) => (settings.family == Family::V6, settings.binding(), Again::of(settings)),
-            _ => (false, 0, None),
-        };
-        object.kind =
-            Kind::Stream(Stream { conn, v6, connecting: true, read_shut: false, binding, extras, again });
+        let Kind::Fresh(settings) = &object.kind else { return Err(Errno::ENOTSOCK) };
+        let (v6, binding, again) = (settings.family == Family::V6, settings.binding(), Again::of(settings));
+        let read_shut = settings.left.read_shut;
+        object.kind = Kind::Stream(Stream { conn, v6, connecting: true, read_shut, binding, extras, again });
         Ok(())
     }
 }

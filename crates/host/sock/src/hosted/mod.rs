@@ -17,11 +17,11 @@ mod watchdog;
 
 use crate::Errno;
 use crate::engine::Engine;
-use crate::sockets::{EpollOp, Fd};
+use crate::sockets::{EpollEvent, EpollOp, Fd};
 use crate::syscalls::Mode;
 use crate::waiting::Wake as Wakes;
 use crate::watchdog_interval::Watchdog;
-use base::{Duration, Instant};
+use base::{Duration, Endpoint, Instant};
 use leader_handoff::LeaderHandoff;
 pub use outside::Outside;
 use pio::{Beacon, IoError, Wake};
@@ -271,6 +271,19 @@ impl Hosted {
     /// As epoll_ctl(2).
     pub fn epoll_ctl_as(&self, epfd: Fd, fd: Fd, number: Fd, op: EpollOp) -> Result<(), Errno> {
         Mode::lock(self).epoll_ctl_as(epfd, fd, number, op)
+    }
+
+    /// The numbers under which a set watches a socket, each with what was asked for.
+    ///
+    /// # Errors
+    /// EBADF, EINVAL if it is no epoll set.
+    pub fn epoll_watches(&self, epfd: Fd, fd: Fd) -> Result<Vec<(Fd, EpollEvent)>, Errno> {
+        Mode::lock(self).epoll_watches(epfd, fd)
+    }
+
+    /// The address that a socket without a connection is bound to, if it is; `None` if it has a connection or listens.
+    pub fn apart(&self, fd: Fd) -> Option<Option<Endpoint>> {
+        Mode::lock(self).apart(fd)
     }
 
     /// Returns TCP's counters, by name.

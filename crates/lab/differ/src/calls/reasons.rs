@@ -53,7 +53,6 @@ const ROWS: &[Line] = &[
 /// BEING MENDED: faults that are known and have no reason. A row goes when its fault is mended; none stays. Each names
 /// the fault, not a reason.
 const BEING_MENDED: &[Line] = &[
-    ("disconnecting", "connect to AF_UNSPEC*", "a connection is not taken apart", false),
     ("pointers", "*, bad pointers: * | crashes", "a pointer to unmapped memory ends the program", false),
     ("pointers, NULL", "*, NULL*: *", "what a pointer points to is looked at in another order", false),
     (
@@ -77,21 +76,6 @@ const BEING_MENDED: &[Line] = &[
         false,
     ),
     ("sendmmsg", "sendmmsg: *SIGPIPE 1 | *", "the signal of a second message that fails is not sent", false),
-    ("backlog", "pconnect: 0 | pending", "Linux takes one connection more than the backlog", false),
-    ("a bound socket again", "bind to *: -1 * | -1 *", "checks come in another order", true),
-    (
-        "a connected socket again",
-        "connect to *: * | -1 *",
-        "checks come in another order, and take the address",
-        false,
-    ),
-    ("reset after FIN", "*: -1 EPIPE* | -1 ECONNRESET", "a reset in CLOSE-WAIT is EPIPE on Linux", false),
-    (
-        "reset after FIN, sendfile",
-        "sendfile*EPIPE* | *ECONNRESET",
-        "a reset in CLOSE-WAIT is EPIPE on Linux",
-        false,
-    ),
     ("two queues", "rec*MSG_OOB*MSG_ERRQUEUE*: *", "the error queue is looked at first", false),
     (
         "data lost by EFAULT",

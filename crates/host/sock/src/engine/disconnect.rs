@@ -1,0 +1,83 @@
+//! Connections that are taken apart: by connect to AF_UNSPEC, by shutdown while they connect, and those that came to
+//! nothing. The socket keeps its options, its epoll sets and the address that it was bound to; it may connect again, or
+//! listen.
+
+use super::{Engine, edges};
+use crate::Errno;
+use crate::object::{Kind, Left, Settings};
+use crate::sockets::Fd;
+use crate::transport::Transport;
+use base::Endpoint;
+use tcp::{Events, State};
+
+impl<T: Transport> Engine<T> {
+    /// See [`crate::Sockets::disconnect`].
+    pub fn disconnect(&mut self, fd: Fd) -> Result<(), Errno> {
+        match &mut self.object_mut(fd)?.kind {
+            Kind::Listener(_) => self.unlisten(fd),
+            Kind::Fresh(settings) => {
+                if settings.deferred.take().is_some() {
+                    settings.left.error = Some(Errno::ECONNRESET);
+                }
+                settings.left.read_shut = false;
+                Ok(())
+            }
+            Kind::Stream(stream) => {
+                let conn = stream.conn;
+                let error = match self.core.state(conn) {
+                    State::Closed => self.core.take_error(conn),
+                    State::Closing | State::LastAck if self.core.unsent(conn).1 == 0 => None,
+                    _ => Some(Errno::ECONNRESET),
+                };
+                self.take_apart(fd, error)
+            }
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
+    /// See [`crate::hosted::Hosted::apart`].
+    pub(crate) fn apart(&self, fd: Fd) -> Option<Option<Endpoint>> {
+        match &self.object(fd).ok()?.kind {
+            Kind::Fresh(settings) => Some(settings.bound),
+            _ => None,
+        }
+    }
+
+    /// The socket has no connection from now on, and this pending error.
+    pub(super) fn take_apart(&mut self, fd: Fd, error: Option<Errno>) -> Result<(), Errno> {
+        let index = self.index(fd)?;
+        let conn = self.stream(fd)?.conn;
+        let (options, control) = (self.core.options(conn), self.core.control_name(conn));
+        let port = self.core.local(conn).port;
+        let settings = Settings::again(self.descriptors.stream_mut(fd)?, options, control);
+        let kept = self.core.disconnect(self.now, conn);
+        let (bound, any) = (settings.bound, (settings.reuse_port, settings.v6_only));
+        let left = Left { error, read_shut: false, port };
+        self.object_mut(fd)?.kind = Kind::Fresh(Box::new(Settings { bound: kept, left, ..settings }));
+        self.mark(index, edges(Events::ERROR));
+        if let Some(bound) = bound.filter(|_| kept.is_none()) {
+            // Its own port, whatever is left of the connection.
+            let bound = self.core.bind_free(bound, true, any.0, any.1)?;
+            self.descriptors.fresh_mut(fd)?.bound = Some(bound);
+        }
+        Ok(())
+    }
+
+    /// The pending error, taken (SO_ERROR).
+    pub(crate) fn take_error(&mut self, fd: Fd) -> Result<Option<Errno>, Errno> {
+        Ok(match &mut self.object_mut(fd)?.kind {
+            Kind::Fresh(settings) => settings.left.error.take(),
+            Kind::Listener(listener) => listener.settings.left.error.take(),
+            Kind::Stream(stream) => {
+                let conn = stream.conn;
+                self.core.take_error(conn)
+            }
+            _ => None,
+        })
+    }
+
+    /// Takes the error of a socket that is known to have one.
+    pub(super) fn take_left_error(&mut self, fd: Fd) -> Errno {
+        self.take_error(fd).map_or_else(|e| e, |e| e.unwrap_or(Errno::ENOTCONN))
+    }
+}
