@@ -1,12 +1,14 @@
 //! Memory behind C's pointers. Every function here trusts C's contract for its pointer: it is NULL, or as much
 //! memory lies there as the length beside it says, of the type that the call's manual page names, and nothing else
-//! writes to it meanwhile. What leads nowhere in any program is EFAULT ([`is_nowhere`]); any other pointer that is
-//! wrong is the program's end, as in a function of its own.
+//! writes to it meanwhile. What leads nowhere in any program is EFAULT. Any other pointer that is wrong is the program's
+//! end, as in a function of its own; under the launcher it is EFAULT, too ([`look_by`]).
 
 use crate::boundary::{Outcome, Refused, refuse};
 use libc::{c_char, c_void, iovec, socklen_t};
 use std::ffi::CStr;
+use std::ptr::NonNull;
 use std::slice;
+use std::sync::OnceLock;
 
 /// Most vectors of one call (UIO_MAXIOV).
 const VECTORS_MAX: usize = 1_024;
@@ -19,17 +21,57 @@ const FAULT: Refused = Refused(libc::EFAULT);
 const LOWEST: usize = 4_096;
 const END: usize = (1 << 47) - 4_096;
 
-/// Can nothing lie here: NULL, a field of NULL, what is no address, the kernel's memory? It costs a subtraction and a
-/// comparison.
-#[inline(always)]
-pub fn is_nowhere<T: ?Sized>(at: *const T) -> bool {
-    at.cast::<u8>().addr().wrapping_sub(LOWEST) >= END - LOWEST
+/// Looks at every page from one address to another; returns false if it cannot be used.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe {
+    /// Can it be read?
+    pub read: unsafe extern "C" fn(first: *const u8, last: *const u8) -> bool,
+    /// Can it be written? Nothing in it changes.
+    pub write: unsafe extern "C" fn(first: *mut u8, last: *mut u8) -> bool,
 }
 
-/// Returns true if so many bytes lie nowhere.
+static PROBE: OnceLock<Probe> = OnceLock::new();
+
+/// Memory is looked at before it is used, from now on: what cannot be is EFAULT.
+pub fn look_by(probe: Probe) {
+    PROBE.get_or_init(|| probe);
+}
+
+/// Can nothing lie here: NULL, a field of NULL, what is no address, the kernel's memory, what is not mapped?
+#[inline]
+pub fn is_nowhere<T>(at: *const T) -> bool {
+    !can_read(at, size_of::<T>())
+}
+
+/// Returns true if so many bytes lie nowhere in any program.
 #[inline(always)]
 fn are_nowhere<T>(at: *const T, bytes: usize) -> bool {
     at.addr().wrapping_sub(LOWEST) > (END - LOWEST).saturating_sub(bytes)
+}
+
+/// Returns true if an address lies in the kernel's memory, or the bytes reach into it: Linux says EFAULT before it looks
+/// at anything else.
+#[inline(always)]
+pub fn are_kernels<T>(at: *const T, bytes: usize) -> bool {
+    at.addr() > END || bytes > END - at.addr()
+}
+
+/// Returns true if so many bytes can be read.
+#[inline]
+pub fn can_read<T>(at: *const T, bytes: usize) -> bool {
+    let at = at.cast::<u8>();
+    // SAFETY: a probe follows any address.
+    let look = |probe: &Probe| unsafe { (probe.read)(at, at.wrapping_add(bytes - 1)) };
+    bytes == 0 || !are_nowhere(at, bytes) && PROBE.get().is_none_or(look)
+}
+
+/// Returns true if so many bytes can be written.
+#[inline]
+pub fn can_write<T>(at: *mut T, bytes: usize) -> bool {
+    let at = at.cast::<u8>();
+    // SAFETY: a probe follows any address.
+    let look = |probe: &Probe| unsafe { (probe.write)(at, at.wrapping_add(bytes - 1)) };
+    bytes == 0 || !are_nowhere(at, bytes) && PROBE.get().is_none_or(look)
 }
 
 /// Bytes to be read; EFAULT if there are none where some should be.
@@ -37,11 +79,12 @@ fn are_nowhere<T>(at: *const T, bytes: usize) -> bool {
 /// # Safety
 /// C's contract for `from` and `len`, for as long as the result lives.
 pub(crate) unsafe fn bytes<'a>(from: *const c_void, len: usize) -> Outcome<&'a [u8]> {
-    match (len, are_nowhere(from, len.min(BYTES_MAX))) {
-        (0, _) => Ok(&[]),
-        (_, true) => Err(FAULT),
-        // SAFETY: not NULL, and the caller vouches for the rest.
-        _ => Ok(unsafe { slice::from_raw_parts(from.cast(), len.min(BYTES_MAX)) }),
+    let len = len.min(BYTES_MAX);
+    match len {
+        0 => Ok(&[]),
+        _ if !can_read(from, len) => Err(FAULT),
+        // SAFETY: it can be read, and the caller vouches for the rest.
+        _ => Ok(unsafe { slice::from_raw_parts(from.cast(), len) }),
     }
 }
 
@@ -50,23 +93,53 @@ pub(crate) unsafe fn bytes<'a>(from: *const c_void, len: usize) -> Outcome<&'a [
 /// # Safety
 /// C's contract for `to` and `len`, for as long as the result lives.
 pub(crate) unsafe fn room<'a>(to: *mut c_void, len: usize) -> Outcome<&'a mut [u8]> {
-    match (len, are_nowhere(to, len.min(BYTES_MAX))) {
-        (0, _) => Ok(&mut []),
-        (_, true) => Err(FAULT),
-        // SAFETY: not NULL, and the caller vouches for the rest; we only write to it.
-        _ => Ok(unsafe { slice::from_raw_parts_mut(to.cast(), len.min(BYTES_MAX)) }),
+    let len = len.min(BYTES_MAX);
+    match len {
+        0 => Ok(&mut []),
+        _ if !can_write(to, len) => Err(FAULT),
+        // SAFETY: it can be written, and the caller vouches for the rest; we only write to it.
+        _ => Ok(unsafe { slice::from_raw_parts_mut(to.cast(), len) }),
     }
 }
 
-/// An array; EFAULT for NULL, unless it is empty.
+/// Bytes that are looked at only when it is known how many of them are used: EFAULT at once if they reach into the
+/// kernel's memory. Nothing may follow them before [`can_read`] has said that it can.
+///
+/// # Safety
+/// As [`bytes`].
+pub(crate) unsafe fn later_bytes<'a>(from: *const c_void, len: usize) -> Outcome<&'a [u8]> {
+    let len = len.min(BYTES_MAX);
+    if are_kernels(from, len) {
+        return Err(FAULT);
+    }
+    let from = NonNull::new(from.cast_mut().cast::<u8>()).unwrap_or(NonNull::dangling());
+    // SAFETY: as the caller vouches, who follows nothing else.
+    Ok(unsafe { slice::from_raw_parts(from.as_ptr(), len) })
+}
+
+/// Room that is looked at only when it is known how much of it is used; as [`later_bytes`], with [`can_write`].
+///
+/// # Safety
+/// As [`room`].
+pub(crate) unsafe fn later_room<'a>(to: *mut c_void, len: usize) -> Outcome<&'a mut [u8]> {
+    let len = len.min(BYTES_MAX);
+    if are_kernels(to, len) {
+        return Err(FAULT);
+    }
+    let to = NonNull::new(to.cast::<u8>()).unwrap_or(NonNull::dangling());
+    // SAFETY: as the caller vouches, who follows nothing else.
+    Ok(unsafe { slice::from_raw_parts_mut(to.as_ptr(), len) })
+}
+
+/// An array to be filled; EFAULT for NULL, unless it is empty.
 ///
 /// # Safety
 /// C's contract for `array` and `count`, for as long as the result lives.
 pub(crate) unsafe fn rows<'a, T>(array: *mut T, count: usize) -> Outcome<&'a mut [T]> {
-    match (count, are_nowhere(array, count.saturating_mul(size_of::<T>()))) {
-        (0, _) => Ok(&mut []),
-        (_, true) => Err(FAULT),
-        // SAFETY: not NULL, and the caller vouches for the rest.
+    match count {
+        0 => Ok(&mut []),
+        _ if !can_write(array, count.saturating_mul(size_of::<T>())) => Err(FAULT),
+        // SAFETY: it can be written, and the caller vouches for the rest.
         _ => Ok(unsafe { slice::from_raw_parts_mut(array, count) }),
     }
 }
@@ -75,11 +148,11 @@ pub(crate) unsafe fn rows<'a, T>(array: *mut T, count: usize) -> Outcome<&'a mut
 ///
 /// # Safety
 /// C's contract for `to`.
-pub(crate) unsafe fn put<T>(value: T, to: *mut T) -> Outcome<()> {
-    if is_nowhere(to) {
+pub unsafe fn put<T>(value: T, to: *mut T) -> Outcome<()> {
+    if !can_write(to, size_of::<T>()) {
         return Err(FAULT);
     }
-    // SAFETY: not NULL; C need not align what it packs (struct epoll_event).
+    // SAFETY: it can be written; C need not align what it packs (struct epoll_event).
     unsafe { to.write_unaligned(value) };
     Ok(())
 }
@@ -88,11 +161,11 @@ pub(crate) unsafe fn put<T>(value: T, to: *mut T) -> Outcome<()> {
 ///
 /// # Safety
 /// C's contract for `from`; whatever bytes lie there must be a `T`.
-pub(crate) unsafe fn value<T: Copy>(from: *const T) -> Outcome<T> {
+pub unsafe fn value<T: Copy>(from: *const T) -> Outcome<T> {
     if is_nowhere(from) {
         return Err(FAULT);
     }
-    // SAFETY: not NULL; C need not align what it packs.
+    // SAFETY: it can be read; C need not align what it packs.
     Ok(unsafe { from.read_unaligned() })
 }
 
@@ -106,17 +179,16 @@ pub(crate) unsafe fn length(len: *const socklen_t) -> Outcome<usize> {
     if len > i32::MAX as u32 { Err(Refused(libc::EINVAL)) } else { Ok(len as usize) }
 }
 
-/// Puts what fits into a buffer whose room `len` holds, and the whole length into `len`.
+/// Puts what fits into a buffer whose room `len` holds, and `told` into `len`.
 ///
 /// # Safety
 /// C's contract for `to` with the length in `len`, and for `len`.
-pub(crate) unsafe fn put_sized(bytes: &[u8], to: *mut c_void, len: *mut socklen_t) -> Outcome<()> {
+pub unsafe fn put_sized(bytes: &[u8], to: *mut c_void, len: *mut socklen_t, told: usize) -> Outcome<()> {
     // SAFETY: as the caller vouches.
     unsafe {
-        let there = room(to, length(len)?)?;
-        let fits = there.len().min(bytes.len());
-        there[..fits].copy_from_slice(&bytes[..fits]);
-        put(bytes.len() as socklen_t, len)
+        let there = room(to, length(len)?.min(bytes.len()))?;
+        there.copy_from_slice(&bytes[..there.len()]);
+        put(told as socklen_t, len)
     }
 }
 
@@ -128,7 +200,7 @@ pub(crate) unsafe fn text<'a>(from: *const c_char) -> Outcome<&'a str> {
     if is_nowhere(from) {
         return Err(FAULT);
     }
-    // SAFETY: not NULL, and the caller vouches for the rest.
+    // SAFETY: it can be read, and the caller vouches for the rest.
     let text = unsafe { CStr::from_ptr(from) };
     text.to_str().map_err(|_| refuse(libc::EINVAL, "a string is not UTF-8"))
 }
@@ -141,13 +213,24 @@ pub(crate) unsafe fn vectors<'a>(vectors: *const iovec, count: usize) -> Outcome
     if count > VECTORS_MAX {
         return Err(Refused(libc::EINVAL));
     }
-    // SAFETY: as the caller vouches; nothing writes to it.
-    let all: &[iovec] = unsafe { rows(vectors.cast_mut(), count) }?;
+    if !can_read(vectors, count * size_of::<iovec>()) {
+        return Err(FAULT);
+    }
+    // SAFETY: it can be read, and the caller vouches for the rest.
+    let all: &[iovec] = if count == 0 { &[] } else { unsafe { slice::from_raw_parts(vectors, count) } };
     let total = all.iter().try_fold(0_usize, |total, vector| total.checked_add(vector.iov_len));
     match total {
         Some(total) if total <= isize::MAX as usize => Ok(all),
         _ => Err(Refused(libc::EINVAL)),
     }
+}
+
+/// EFAULT if a vector reaches into the kernel's memory: Linux says so before it looks at anything else.
+pub(crate) fn are_programs(vectors: &[iovec]) -> Outcome<()> {
+    if vectors.iter().any(|one| are_kernels(one.iov_base, one.iov_len.min(BYTES_MAX))) {
+        return Err(FAULT);
+    }
+    Ok(())
 }
 
 /// Appends the content of the vectors to `all`.
@@ -161,6 +244,16 @@ pub(crate) unsafe fn gather(from: &[iovec], all: &mut Vec<u8>) -> Outcome<()> {
         all.extend_from_slice(unsafe { bytes(vector.iov_base, vector.iov_len.min(left)) }?);
     }
     Ok(())
+}
+
+/// Returns true if the vectors have `len` bytes from `from` on that can be written.
+pub(crate) fn can_scatter(to: &[iovec], mut from: usize, mut len: usize) -> bool {
+    to.iter().all(|vector| {
+        let skipped = from.min(vector.iov_len);
+        let here = (vector.iov_len - skipped).min(len);
+        (from, len) = (from - skipped, len - here);
+        can_write(vector.iov_base.wrapping_byte_add(skipped), here)
+    })
 }
 
 /// Bytes for which the vectors have room.
@@ -178,10 +271,9 @@ pub(crate) unsafe fn scatter(mut bytes: &[u8], to: &[iovec]) -> Outcome<()> {
             break;
         }
         // SAFETY: as the caller vouches.
-        let there = unsafe { room(vector.iov_base, vector.iov_len) }?;
-        let fits = there.len().min(bytes.len());
-        there[..fits].copy_from_slice(&bytes[..fits]);
-        bytes = &bytes[fits..];
+        let there = unsafe { room(vector.iov_base, vector.iov_len.min(bytes.len())) }?;
+        there.copy_from_slice(&bytes[..there.len()]);
+        bytes = &bytes[there.len()..];
     }
     Ok(())
 }
@@ -261,7 +353,7 @@ mod tests {
             assert_eq!(vectors(list.as_ptr(), VECTORS_MAX + 1).err(), Some(Refused(libc::EINVAL)));
             assert_eq!(vectors([huge, huge].as_ptr(), 2).err(), Some(Refused(libc::EINVAL)));
             let (mut small, mut len) = ([0_u8; 3], 3_u32);
-            put_sized(&[1, 2, 3, 4], small.as_mut_ptr().cast(), &raw mut len).unwrap();
+            put_sized(&[1, 2, 3, 4], small.as_mut_ptr().cast(), &raw mut len, 4).unwrap();
             assert_eq!((small, len), ([1, 2, 3], 4));
             len = u32::MAX;
             assert_eq!(length(&raw const len), Err(Refused(libc::EINVAL)));

@@ -274,7 +274,7 @@ pub(crate) unsafe fn sendmmsg(
     count: c_uint,
     flags: c_int,
 ) -> Outcome<c_int> {
-    let done = if flags & libc::MSG_FASTOPEN != 0 && count > 0 && !is_nowhere(list) {
+    let done = if flags & libc::MSG_FASTOPEN != 0 && count > 0 && !is_nowhere(list.cast_const()) {
         // SAFETY: not NULL, and the caller vouches for the rest.
         let to = unsafe { ((*list).msg_hdr.msg_name.cast_const().cast(), (*list).msg_hdr.msg_namelen) };
         // SAFETY: the caller's arguments.

@@ -7,7 +7,7 @@ use crate::hooks::{answered, real};
 use crate::table::{self, Held, Place};
 use crate::{relay, sockets, stack};
 use capi::calls::descriptors as c;
-use capi::memory::is_nowhere;
+use capi::memory;
 use libc::{c_int, c_long, c_uint, c_ulong, c_void};
 use sock::Sockets;
 use std::sync::Once;
@@ -261,11 +261,8 @@ fn set_nonblocking(held: &Held, on: bool) -> Outcome<()> {
 pub(crate) unsafe fn ioctl(held: &Held, fd: c_int, request: c_ulong, value: *mut c_void) -> Outcome<c_int> {
     let kind = held.kind();
     if matches!(kind, Kind::Stream | Kind::Listener) && request == libc::FIONBIO {
-        if is_nowhere(value) {
-            return Err(Refused(libc::EFAULT));
-        }
-        // SAFETY: not NULL, and the caller vouches for an int.
-        set_nonblocking(held, unsafe { value.cast::<c_int>().read_unaligned() } != 0)?;
+        // SAFETY: the caller vouches for an int.
+        set_nonblocking(held, unsafe { memory::value(value.cast::<c_int>()) }? != 0)?;
         return answered(0);
     }
     if kind == Kind::Stream && matches!(request, libc::FIONREAD | libc::TIOCOUTQ | SIOCOUTQNSD) {

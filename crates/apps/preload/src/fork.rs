@@ -18,7 +18,7 @@ use crate::description::{Description, Kind, NONE};
 use crate::hooks::real;
 use crate::table::{self, Held};
 use crate::{bell, description, epoll, limit, relay, report, sockets, stack};
-use capi::memory::is_nowhere;
+use capi::memory::can_read;
 use libc::{c_int, c_long, c_void, pid_t};
 use sock::hosted::Still;
 use std::cell::RefCell;
@@ -350,7 +350,8 @@ pub(crate) unsafe fn clone3(args: c_long, size: c_long) -> c_long {
     // SAFETY: the caller's arguments, or a copy of them.
     let kernels = |args: c_long| unsafe { real::syscall(libc::SYS_clone3, args, size, 0, 0, 0, 0) };
     let words = size as usize / size_of::<u64>();
-    if is_nowhere(args as *const u8) || !(STACK + 1..=ARGS_MAX).contains(&words) {
+    let is_known = (STACK + 1..=ARGS_MAX).contains(&words);
+    if !is_known || !can_read(args as *const u64, words * size_of::<u64>()) {
         return kernels(args);
     }
     let mut copy = [0_u64; ARGS_MAX];

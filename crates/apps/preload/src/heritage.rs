@@ -3,11 +3,12 @@
 //! parent relays. Descriptors are named by the kernel's inode, so that any number will do, and another file under a
 //! number is not taken for a socket.
 
-use crate::boundary::inside;
+use crate::boundary::{Outcome, inside};
 use crate::description::{Description, Kind, NONE, Relayed, StoredOption, note_number};
 use crate::hooks::real;
 use crate::table::{self, Held};
 use crate::{device, relay};
+use capi::memory;
 use libc::{c_int, c_void, socklen_t};
 use std::ffi::CString;
 use std::fmt::Write;
@@ -284,13 +285,12 @@ pub(crate) fn known_of_relayed(held: &Held, level: c_int, name: c_int) -> Option
 /// Writes an option's value as getsockopt(2) does: as much as there is room for, and how much that was.
 ///
 /// # Safety
-/// `value` has room for `*len` bytes, and both may be written.
-pub(crate) unsafe fn give(bytes: &[u8], value: *mut c_void, len: *mut socklen_t) {
+/// C's contract of getsockopt(2).
+pub(crate) unsafe fn give(bytes: &[u8], value: *mut c_void, len: *mut socklen_t) -> Outcome<()> {
     // SAFETY: as the caller vouches.
     unsafe {
-        let n = (len.read_unaligned() as usize).min(bytes.len());
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast::<u8>(), n);
-        len.write_unaligned(n as socklen_t);
+        let n = (memory::value(len)? as usize).min(bytes.len());
+        memory::put_sized(&bytes[..n], value, len, n)
     }
 }
 

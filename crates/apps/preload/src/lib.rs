@@ -40,4 +40,5 @@ mod stack;
 mod streams;
 mod table;
 mod threads;
+mod touch;
 pub mod variadic;

@@ -13,6 +13,7 @@ use crate::hooks::{answered, real};
 use crate::table::{self, Held, Place};
 use crate::{relay, stack, threads};
 use capi::calls::data as c;
+use capi::memory;
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
 use sock::Sockets;
 use std::cell::{Cell, RefCell};
@@ -119,7 +120,7 @@ unsafe fn send_file(
             if offset.is_null() {
                 libc::lseek(from, begin + done as off_t, libc::SEEK_SET);
             } else {
-                offset.write_unaligned(begin + done as off_t);
+                memory::put(begin + done as off_t, offset)?;
             }
         }
     }

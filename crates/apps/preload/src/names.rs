@@ -6,25 +6,22 @@ use crate::hooks::{answered, real};
 use crate::stack;
 use crate::table::Held;
 use capi::calls::sockets as c;
-use capi::memory::is_nowhere;
-use libc::{c_int, sockaddr, socklen_t};
+use capi::memory::{can_write, put_sized, value};
+use libc::{c_int, c_void, sockaddr, socklen_t};
 
 /// Tells a name that was kept.
 ///
 /// # Safety
 /// C's contract for `addr` and `len`.
 unsafe fn tell(name: &[u8], addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
-    if is_nowhere(addr) || is_nowhere(len) {
-        set_errno(libc::EFAULT);
-        return -1;
+    // SAFETY: as the caller vouches.
+    match unsafe { put_sized(name, addr.cast::<c_void>(), len, name.len()) } {
+        Ok(()) => 0,
+        Err(Refused(errno)) => {
+            set_errno(errno);
+            -1
+        }
     }
-    // SAFETY: neither is NULL, and the caller vouches for so much room.
-    unsafe {
-        let room = (len.read_unaligned() as usize).min(name.len());
-        std::ptr::copy_nonoverlapping(name.as_ptr(), addr.cast::<u8>(), room);
-        len.write_unaligned(name.len() as socklen_t);
-    }
-    0
 }
 
 /// # Safety
@@ -67,22 +64,18 @@ pub(crate) unsafe fn getpeername(
     })
 }
 
-/// Can an address be told there?
+/// Can an address of so many bytes be told there?
 ///
 /// # Safety
 /// C's contract for `len`.
-pub(crate) unsafe fn has_room(addr: *const sockaddr, len: *const socklen_t) -> Outcome<()> {
+pub(crate) unsafe fn has_room(addr: *mut sockaddr, len: *mut socklen_t, bytes: usize) -> Outcome<()> {
     if addr.is_null() {
         return Ok(());
     }
-    if is_nowhere(len) {
-        return Err(Refused(libc::EFAULT));
-    }
-    // SAFETY: not NULL.
-    match unsafe { len.read_unaligned() } {
-        0 => Ok(()),
-        len if len > i32::MAX as u32 => Err(Refused(libc::EINVAL)),
-        _ if is_nowhere(addr) => Err(Refused(libc::EFAULT)),
-        _ => Ok(()),
+    // SAFETY: as the caller vouches.
+    match unsafe { value(len) }? {
+        room if room > i32::MAX as u32 => Err(Refused(libc::EINVAL)),
+        room if can_write(addr, bytes.min(room as usize)) && can_write(len, size_of::<socklen_t>()) => Ok(()),
+        _ => Err(Refused(libc::EFAULT)),
     }
 }

@@ -7,7 +7,7 @@ use crate::stack::{self, Stack};
 use crate::table::Held;
 use crate::{device, heritage, option_names, relay, report, sockets};
 use capi::calls::options as c;
-use capi::memory::is_nowhere;
+use capi::memory::{self, is_nowhere};
 use libc::{c_int, c_void, socklen_t};
 use sock::{Errno, Sockets};
 use std::sync::{Mutex, PoisonError};
@@ -44,11 +44,11 @@ pub(crate) unsafe fn setsockopt(
         });
     }
     if held.kind() == Kind::Relayed && heritage::is_connections(level, name) {
-        if is_nowhere(value) {
+        let len = (len as usize).min(VALUE_MAX);
+        if !memory::can_read(value, len.max(1)) {
             return Err(Refused(libc::EFAULT));
         }
-        let len = (len as usize).min(VALUE_MAX);
-        // SAFETY: the caller vouches for so much.
+        // SAFETY: it can be read.
         let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len) };
         relay::set_option(held, level, name, value)?;
         return answered(0);
@@ -58,6 +58,8 @@ pub(crate) unsafe fn setsockopt(
     if done != 0 || value.is_null() || len as usize > VALUE_MAX || held.kind() == Kind::Epoll {
         return answered(done);
     }
+    // The kernel looks at as much as the option has.
+    let len = if memory::can_read(value, len as usize) { len } else { size_of::<c_int>() as socklen_t };
     // SAFETY: the kernel has read so much from there.
     let stored = unsafe {
         match endless_linger(level, name, value, len) {
@@ -90,7 +92,7 @@ unsafe fn endless_linger(
     len: socklen_t,
 ) -> Option<libc::linger> {
     let is_one = (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER);
-    if !is_one || is_nowhere(value) || (len as usize) < size_of::<libc::linger>() {
+    if !is_one || is_nowhere(value.cast::<libc::linger>()) || (len as usize) < size_of::<libc::linger>() {
         return None;
     }
     // SAFETY: as much as that is there, as the caller vouches.
@@ -155,20 +157,14 @@ fn told(mut name: Vec<u8>) -> Vec<u8> {
 /// # Safety
 /// C's contract of getsockopt(2).
 unsafe fn policy(held: &Held, value: *mut c_void, len: *mut socklen_t) -> Outcome<c_int> {
-    if is_nowhere(len) {
-        return Err(Refused(libc::EFAULT));
-    }
-    // SAFETY: not NULL, and the caller vouches for the rest.
-    if unsafe { len.read_unaligned() } > i32::MAX as u32 {
+    // SAFETY: as the caller vouches.
+    if unsafe { memory::value(len) }? > i32::MAX as u32 {
         return Err(Refused(libc::EINVAL));
     }
     let mut name = vec![0; POLICY_MAX];
     stack::open()?.hosted.getsockopt(held.below(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)?;
-    if is_nowhere(value) {
-        return Err(Refused(libc::EFAULT));
-    }
     // SAFETY: as above.
-    unsafe { heritage::give(&told(name), value, len) };
+    unsafe { heritage::give(&told(name), value, len) }?;
     answered(0)
 }
 
@@ -196,18 +192,15 @@ pub(crate) unsafe fn getsockopt(
     if held.kind() == Kind::Relayed {
         let known = heritage::known_of_relayed(held, level, name);
         if known.is_some() || heritage::is_connections(level, name) {
-            if is_nowhere(value) || is_nowhere(len) {
-                return Err(Refused(libc::EFAULT));
-            }
-            // SAFETY: not NULL, and the caller vouches for the rest.
-            let room = unsafe { len.read_unaligned() } as usize;
+            // SAFETY: as the caller vouches.
+            let room = unsafe { memory::value(len) }? as usize;
             let bytes = match known {
                 Some(known) => known.to_ne_bytes().to_vec(),
                 None if is_policy(level, name) => told(relay::get_option(held, level, name, POLICY_MAX)?),
                 None => relay::get_option(held, level, name, room.min(VALUE_MAX))?,
             };
             // SAFETY: as above.
-            unsafe { heritage::give(&bytes, value, len) };
+            unsafe { heritage::give(&bytes, value, len) }?;
             return answered(0);
         }
     }

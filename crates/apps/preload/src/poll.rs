@@ -10,7 +10,7 @@ use crate::sockets::listen_below;
 use crate::table::{self, Place};
 use crate::{relay, stack};
 use base::Duration;
-use capi::memory::is_nowhere;
+use capi::memory::{can_write, is_nowhere, put};
 use libc::{c_int, c_short, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 use sock::hosted::Ended;
 use sock::{Errno, PollFd, Ready, Sockets};
@@ -47,15 +47,18 @@ fn millis(timeout: c_int) -> Option<Duration> {
     u64::try_from(timeout).ok().map(Duration::from_millis)
 }
 
-/// The caller's rows, if one of them is not the kernel's.
+/// The caller's rows, if one of them is not the kernel's. What the stack itself waits for is, and of rows that cannot
+/// be written the kernel says what is wrong.
 unsafe fn rows_of_ours<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
-    if is_nowhere(fds) || count == 0 || count > table::NUMBERS as nfds_t {
+    if count == 0 || count > table::NUMBERS as nfds_t || is_inside() {
         return None;
     }
-    // SAFETY: C's contract: so many rows.
+    if !can_write(fds, count as usize * size_of::<pollfd>()) {
+        return None;
+    }
+    // SAFETY: they can be written, and C's contract says what they are.
     let rows = unsafe { std::slice::from_raw_parts_mut(fds, count as usize) };
-    // What the stack itself waits for is the kernel's.
-    (!is_inside() && rows.iter().any(|row| !table::is_kernels(row.fd))).then_some(rows)
+    rows.iter().any(|row| !table::is_kernels(row.fd)).then_some(rows)
 }
 
 /// NULL, or what can be looked at; of anything else the kernel says what is wrong.
@@ -182,7 +185,7 @@ impl Split {
 }
 
 /// Waits until a row has something.
-fn wait(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -> Outcome<c_int> {
+pub(crate) fn wait(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -> Outcome<c_int> {
     let mut left = timeout;
     let (mut until, ran) = (None, Ran::so_far());
     loop {
@@ -288,7 +291,8 @@ impl Bits {
 
 /// Rows for what the sets name, if one of it is not the kernel's.
 unsafe fn rows_of_sets(count: usize, sets: &[Bits; 3]) -> Option<Vec<pollfd>> {
-    if sets.iter().any(|set| !are_somewhere(set.0, set.0)) {
+    let bytes = count.div_ceil(64) * 8;
+    if is_inside() || sets.iter().any(|set| !set.0.is_null() && !can_write(set.0, bytes)) {
         return None;
     }
     let (mut rows, mut any) = (Vec::new(), false);
@@ -381,11 +385,11 @@ pub(crate) unsafe fn select(
         if let (Some(left), false) = (left, timeout.is_null()) {
             // As on Linux, what is left of the time is told.
             let left = left.saturating_sub(monotonic().saturating_sub(begun));
-            // SAFETY: not NULL; the caller lets it be written.
-            unsafe {
-                (*timeout).tv_sec = left.as_secs() as libc::time_t;
-                (*timeout).tv_usec = left.subsec_micros().into();
-            }
+            let left =
+                timeval { tv_sec: left.as_secs() as libc::time_t, tv_usec: left.subsec_micros().into() };
+            // As on Linux, nothing is wrong with a time that cannot be told.
+            // SAFETY: C's contract.
+            let _ = unsafe { put(left, timeout) };
         }
         done
     })

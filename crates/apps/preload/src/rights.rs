@@ -8,7 +8,7 @@ use crate::description::Kind;
 use crate::hooks::real;
 use crate::relay;
 use crate::table::{self, Held, Place};
-use capi::memory::is_nowhere;
+use capi::memory::{can_read, is_nowhere};
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t};
 use std::sync::Once;
 
@@ -19,7 +19,10 @@ use std::sync::Once;
 unsafe fn hands_over_ours(message: *const msghdr) -> bool {
     // SAFETY: C's contract: NULL or a message with as much beside it as it says.
     unsafe {
-        if is_nowhere(message) || is_nowhere((*message).msg_control) {
+        if is_nowhere(message) || (*message).msg_control.is_null() {
+            return false;
+        }
+        if !can_read((*message).msg_control, (*message).msg_controllen) {
             return false;
         }
         let mut next = libc::CMSG_FIRSTHDR(message);
@@ -114,9 +117,9 @@ pub(crate) unsafe fn sendmmsg(fd: c_int, list: *mut mmsghdr, count: c_uint, flag
     // SAFETY: the caller's arguments.
     let kernels = || unsafe { real::sendmmsg(fd, list, count, flags) };
     let rows = || {
-        let count = if is_nowhere(list) { 0 } else { count as usize };
-        // SAFETY: C's contract: so many messages, or NULL.
-        (0..count).map(|at| unsafe { &raw const (*list.add(at)).msg_hdr })
+        let rows = (0..count as usize).map(|at| list.wrapping_add(at)).take_while(|row| !is_nowhere(*row));
+        // SAFETY: it is there.
+        rows.map(|row| unsafe { &raw const (*row).msg_hdr })
     };
     // SAFETY: C's contract for each of them.
     if table::is_kernels(fd) && !rows().any(|row| unsafe { hands_over_ours(row) }) {

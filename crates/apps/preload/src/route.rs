@@ -1,7 +1,7 @@
 //! Owner of an address: the link, or the kernel (loopback, other interfaces, the machine's own addresses).
 
 use crate::stack::settings;
-use capi::memory::is_nowhere;
+use capi::memory::can_read;
 use libc::{c_int, sockaddr, socklen_t};
 use sock::address::{self, Named};
 use sock::{Loopback, Settings};
@@ -18,11 +18,12 @@ const FRESH: i64 = 2;
 /// # Safety
 /// C's contract for `addr` and `len`.
 pub(crate) unsafe fn named(addr: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
-    if is_nowhere(addr) || len < 16 {
+    let len = (len as usize).min(128);
+    if len < 16 || !can_read(addr, len) {
         return None;
     }
-    // SAFETY: not NULL, and the caller vouches for the rest; no socket address is longer.
-    let bytes = unsafe { std::slice::from_raw_parts(addr.cast::<u8>(), (len as usize).min(128)) };
+    // SAFETY: it can be read; no socket address is longer.
+    let bytes = unsafe { std::slice::from_raw_parts(addr.cast::<u8>(), len) };
     match address::read(bytes) {
         Ok(Named::At(end)) => Some(end.into()),
         _ => None,
@@ -38,10 +39,10 @@ pub(crate) unsafe fn named_for(v6: bool, addr: *const sockaddr, len: socklen_t) 
     let mut whole = [0_u8; 28];
     let len = len as usize;
     let least = if v6 { 24 } else { 16 };
-    if is_nowhere(addr) || !(least..=128).contains(&len) {
+    if !(least..=128).contains(&len) || !can_read(addr, len) {
         return None;
     }
-    // SAFETY: not NULL, and the caller vouches for so much.
+    // SAFETY: it can be read.
     unsafe { std::ptr::copy_nonoverlapping(addr.cast::<u8>(), whole.as_mut_ptr(), len.min(28)) };
     let family = c_int::from(u16::from_ne_bytes([whole[0], whole[1]]));
     match address::read(&whole) {

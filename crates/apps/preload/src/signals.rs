@@ -2,18 +2,21 @@
 //! may use connections, fork, or jump out of it for ever. A handler that the program installs is ours for the kernel;
 //! while the thread is inside, it puts the signal back, blocked until the thread leaves or falls asleep, when the
 //! kernel delivers it with all that it knows of it. What a thread does to itself (SIGSEGV and its like) waits for
-//! nothing.
+//! nothing. Of SIGSEGV and SIGBUS our handler stands before the program's as well, for calls on memory that is not there
+//! ([`touch`]); the program sees its own.
 
 use crate::bell::forks;
 use crate::boundary::{errno, is_inside, outside, set_errno};
 use crate::hooks::real;
+use crate::touch;
 use capi::host::signals_end_calls;
 use libc::{c_int, c_void, sighandler_t, siginfo_t, sigset_t, ucontext_t};
 use sock::hosted::Nap;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 /// Those whose handlers end calls although signal(2) installs them: siginterrupt(3) has said so.
 static INTERRUPTING: AtomicU64 = AtomicU64::new(0);
@@ -24,6 +27,9 @@ const SIGNALS: usize = 64;
 /// Those that the thread's own instructions cause: it cannot go on before they are handled.
 const SYNCHRONOUS: [c_int; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
+
+/// Those of [`SYNCHRONOUS`] that memory causes which is not there.
+const FAULTS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
 /// Flags that [`arrives`] implements itself, because the kernel would do it at the first of two deliveries.
 const OURS: c_int = libc::SA_RESETHAND | libc::SA_NODEFER;
@@ -89,6 +95,64 @@ extern "C-unwind" fn arrives(signal: c_int, info: *mut siginfo_t, context: *mut 
         }
     }
 }
+
+/// Stands for the program's handlers of [`FAULTS`], and for the default action.
+extern "C-unwind" fn faults(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: what the kernel has given.
+    if unsafe { touch::recover(context) } {
+        return;
+    }
+    let handler = &HANDLERS[signal as usize];
+    let flags = handler.flags.load(Ordering::Acquire);
+    let function = handler.function.load(Ordering::Acquire);
+    // SAFETY: the kernel's, for as long as the handler runs.
+    let was_sent = unsafe { (*info).si_code } <= 0;
+    if function == libc::SIG_IGN && was_sent {
+        return;
+    }
+    // SAFETY: as in `arrives`. At the default action the instruction faults again, and a signal that was sent comes
+    // again, when the handler is over.
+    unsafe {
+        if !is_function(function) {
+            real::signal(signal, libc::SIG_DFL);
+            if was_sent {
+                let (process, thread) = (libc::getpid(), real::syscall(libc::SYS_gettid, 0, 0, 0, 0, 0, 0));
+                let call = libc::SYS_rt_tgsigqueueinfo;
+                real::syscall(call, process.into(), thread, signal.into(), info as i64, 0, 0);
+            }
+            return;
+        }
+        if flags & libc::SA_RESETHAND != 0 {
+            handler.function.store(libc::SIG_DFL, Ordering::Release);
+        }
+        if flags & libc::SA_SIGINFO != 0 {
+            std::mem::transmute::<usize, Informed>(function)(signal, info, context);
+        } else {
+            std::mem::transmute::<usize, Plain>(function)(signal);
+        }
+    }
+}
+
+/// From now on a call on memory that is not there fails. A program that has installed a handler before has it still.
+pub(crate) fn heed_faults() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for signal in FAULTS {
+            // SAFETY: zeroes are an action; it is this frame's.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                if real::sigaction(signal, null(), &raw mut action) == 0 {
+                    STANDS.store(true, Ordering::Release);
+                    sigaction(signal, &raw const action, null_mut());
+                }
+            }
+        }
+        touch::begin();
+    });
+}
+
+/// Our handler of [`FAULTS`] is installed.
+static STANDS: AtomicBool = AtomicBool::new(false);
 
 /// The eventfd can be read.
 fn ring(bell: RawFd) {
@@ -170,7 +234,8 @@ pub(crate) unsafe fn sigaction(
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> c_int {
-    let is_ours = (1..=SIGNALS as c_int).contains(&signal) && !SYNCHRONOUS.contains(&signal);
+    let is_fault = FAULTS.contains(&signal) && STANDS.load(Ordering::Acquire);
+    let is_ours = is_fault || (1..=SIGNALS as c_int).contains(&signal) && !SYNCHRONOUS.contains(&signal);
     if !is_ours || capi::memory::is_nowhere(new) && !new.is_null() {
         // SAFETY: the caller's arguments.
         return unsafe { real::sigaction(signal, new, old) };
@@ -178,12 +243,16 @@ pub(crate) unsafe fn sigaction(
     let handler = &HANDLERS[signal as usize];
     let before = (handler.function.load(Ordering::Acquire), handler.flags.load(Ordering::Acquire));
     // SAFETY: NULL or the caller's, who vouches for it.
-    let wanted = unsafe { new.as_ref() }.filter(|new| is_function(new.sa_sigaction));
+    let wanted = unsafe { new.as_ref() }.filter(|new| is_fault || is_function(new.sa_sigaction));
+    let ours = if is_fault { faults as *const () } else { arrives as *const () } as sighandler_t;
     let told = wanted.map(|wanted| {
         handler.flags.store(wanted.sa_flags, Ordering::Release);
         handler.function.store(wanted.sa_sigaction, Ordering::Release);
-        let sa_flags = wanted.sa_flags & !OURS | libc::SA_SIGINFO;
-        libc::sigaction { sa_sigaction: arrives as *const () as sighandler_t, sa_flags, ..*wanted }
+        let kernels = if is_fault { !libc::SA_RESETHAND } else { !OURS };
+        // An overflow of the stack leaves no room for a handler on it.
+        let on_stack = if is_function(wanted.sa_sigaction) { 0 } else { libc::SA_ONSTACK };
+        let sa_flags = wanted.sa_flags & kernels | libc::SA_SIGINFO | on_stack;
+        libc::sigaction { sa_sigaction: ours, sa_flags, ..*wanted }
     });
     let given = told.as_ref().map_or(new, std::ptr::from_ref);
     // SAFETY: an action of this frame's or the caller's.
@@ -197,7 +266,7 @@ pub(crate) unsafe fn sigaction(
     }
     // SAFETY: the kernel has just filled it in, or it is NULL.
     if let Some(old) = unsafe { old.as_mut() }
-        && old.sa_sigaction == arrives as *const () as sighandler_t
+        && old.sa_sigaction == ours
     {
         (old.sa_sigaction, old.sa_flags) = before;
     }

@@ -11,6 +11,7 @@ use crate::{descriptors, device, diag, epoll, fork, limit, names, options, relay
 use base::Duration;
 use capi::Context;
 use capi::calls::sockets as c;
+use capi::memory::put_sized;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::address::{self, Named};
 use sock::hosted::Ended;
@@ -614,15 +615,16 @@ unsafe fn accept_on(
             return Err(errno.into());
         }
     };
+    let bytes = address::write(peer, held.is_v6());
     // SAFETY: C's contract for `len`.
-    if let Err(refused) = unsafe { names::has_room(addr, len) } {
+    if let Err(refused) = unsafe { names::has_room(addr, len, bytes.len()) } {
         // As on Linux, a connection whose address cannot be told is closed.
         stack::close(below);
         keep_spare(number);
         return Err(refused);
     }
     // SAFETY: C's contract for `addr` and `len`, which were looked at.
-    unsafe { finish_accept(stack, held, number, below, flags, (peer, addr, len)) }
+    unsafe { finish_accept(stack, held, number, below, flags, (&bytes, addr, len)) }
 }
 
 /// An accepted connection gets its number and its flags, and the program the peer's name.
@@ -632,7 +634,7 @@ unsafe fn finish_accept(
     fd: c_int,
     below: c_int,
     flags: c_int,
-    (peer, addr, len): (base::Endpoint, *mut sockaddr, *mut socklen_t),
+    (peer, addr, len): (&[u8], *mut sockaddr, *mut socklen_t),
 ) -> Outcome<c_int> {
     let connection = Description::make(Kind::Stream, held.is_v6(), below);
     connection.set_borrowed(true);
@@ -651,13 +653,8 @@ unsafe fn finish_accept(
         return Err(Refused(libc::EMFILE));
     }
     if !addr.is_null() {
-        let bytes = address::write(peer, held.is_v6());
         // SAFETY: the caller vouches for so much room.
-        unsafe {
-            let room = (len.read_unaligned() as usize).min(bytes.len());
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), addr.cast::<u8>(), room);
-            len.write_unaligned(bytes.len() as socklen_t);
-        }
+        unsafe { put_sized(peer, addr.cast::<c_void>(), len, peer.len()) }?;
     }
     answered(fd)
 }

@@ -6,6 +6,7 @@
 
 use crate::description::Description;
 use crate::hooks::real;
+use crate::signals;
 use libc::c_int;
 use std::ops::Deref;
 use std::ptr::null_mut;
@@ -129,6 +130,8 @@ pub(crate) fn named(name: usize, hint: c_int) -> Option<(Held, c_int)> {
 /// The number stands for this from now on; false if it is too high to be ours.
 pub(crate) fn put(fd: c_int, held: Held) -> bool {
     let Some(slot) = slot(fd) else { return false };
+    // Memory of its calls may not be there.
+    signals::heed_faults();
     held.opened();
     let description = std::ptr::from_ref(held.0).cast_mut();
     std::mem::forget(held);

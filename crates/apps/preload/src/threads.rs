@@ -199,7 +199,7 @@ pub(crate) unsafe fn syscall(
 
 /// A pointer that the C library's functions look at themselves: what leads nowhere is the kernel's to complain of.
 fn is_told(pointer: c_long) -> bool {
-    pointer == 0 || !is_nowhere(pointer as *const u8)
+    pointer == 0 || !is_nowhere(pointer as *const [u64; 2])
 }
 
 /// pselect6's last argument: where the mask is, and how long.

@@ -156,6 +156,18 @@ own tests.
 A new socket and a listener are the kernel's as well as the stack's ([LAUNCHER.md](LAUNCHER.md)), so their answers are
 the kernel's. An option that the stack refuses can be set there: it holds for the kernel's part of the socket alone, and
 one line on standard error says so.
+
+## Memory that is not there
+
+A pointer that cannot be used is EFAULT, as on Linux: NULL, unmapped memory, the bytes behind the end of a mapping,
+read-only memory for a result. Data that could not be put anywhere stays in the receive queue. A read or a send whose
+memory is there in part moves nothing of that part.
+
+The launcher looks at memory before it uses it: it touches each page that the call is about to use, and its handler of
+SIGSEGV and SIGBUS goes on behind a touch that faults. Without a fault this costs an instruction or two a page, and no
+system call. The program installs and sees its own handlers of these signals, and gets every other fault. Three
+conditions end the program where the kernel says EFAULT: the thread blocks SIGSEGV or SIGBUS, the program has installed
+its handler by the system call itself, or another thread unmaps the memory during the call.
 ";
 
 /// Returns the page.

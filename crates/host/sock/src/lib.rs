@@ -55,7 +55,8 @@ pub use settings::{
     Workers, tcp_settings,
 };
 pub use sockets::{
-    EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags, Sockets,
+    Check, EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags,
+    Sockets,
 };
 pub use tcp::{Hints, Shutdown};
 pub use transport::Transport;

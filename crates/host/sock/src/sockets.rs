@@ -140,6 +140,10 @@ pub struct SendFlags {
     pub zero_copy: bool,
 }
 
+/// Returns true if so many bytes of the caller's memory, from a place in it on, can be used. Whether memory is there may
+/// be worth a question only when it is known how much of it a call uses.
+pub type Check<'c> = &'c dyn Fn(usize, usize) -> bool;
+
 /// Result of [`Sockets::recv_message`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Received {
@@ -204,8 +208,21 @@ pub trait Sockets: Send + Sync {
     fn is_apart(&self, fd: Fd) -> Result<bool, Errno>;
     /// Receive; 0 is the peer's end.
     fn recv(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno>;
+    /// Receives into memory that may not be there: EFAULT where `check` says so of what would be written, and all of
+    /// that can still be received.
+    fn recv_checked(
+        &self,
+        fd: Fd,
+        into: &mut [u8],
+        flags: RecvFlags,
+        check: Check<'_>,
+    ) -> Result<usize, Errno>;
     /// Receives bytes with their metadata (recvmsg).
-    fn recv_message(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<Received, Errno>;
+    fn recv_message(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<Received, Errno> {
+        self.recv(fd, into, flags).map(|len| self.received(fd, len))
+    }
+    /// Returns the metadata of bytes that were just received.
+    fn received(&self, fd: Fd, len: usize) -> Received;
     /// The time now, on the clock of the stamps that [`Received`] and [`ErrorReport`] carry.
     fn time(&self) -> Instant;
     /// The oldest entry of the error queue, taken (recvmsg with MSG_ERRQUEUE): never blocks, EAGAIN when it is empty.
@@ -219,6 +236,8 @@ pub trait Sockets: Send + Sync {
     fn consume(&self, fd: Fd, len: usize) -> Result<(), Errno>;
     /// Send; a blocking socket takes everything before it returns.
     fn send(&self, fd: Fd, data: &[u8], flags: SendFlags) -> Result<usize, Errno>;
+    /// Sends from memory that may not be there: EFAULT where `check` says so of what would be sent first.
+    fn send_checked(&self, fd: Fd, data: &[u8], flags: SendFlags, check: Check<'_>) -> Result<usize, Errno>;
     /// Send with MSG_FASTOPEN: connects to `remote` if need be, with data in the SYN where the peer's cookie is known
     /// (RFC 7413). A blocking socket waits for the connection and takes everything; of a non-blocking one the SYN
     /// takes what it can carry, and EINPROGRESS says that it carries nothing. `remote` may be `None` where connect has

@@ -3,7 +3,8 @@
 use crate::Errno;
 use crate::engine::{Begun, Engine};
 use crate::sockets::{
-    EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags, Sockets,
+    Check, EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags,
+    Sockets,
 };
 use crate::transport::Transport;
 use base::{Duration, Endpoint, Instant};
@@ -246,42 +247,21 @@ impl<M: Mode> Sockets for M {
     }
 
     fn recv(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {
-        let mut got = 0;
-        call(
-            self,
-            fd,
-            flags.dont_wait,
-            |e| e.extras(fd).recv,
-            |engine| {
-                loop {
-                    let from = if flags.peek { 0 } else { got };
-                    match recv_once(engine, fd, &mut into[from..], flags) {
-                        Ok(n) => got = from + n,
-                        Err(Errno::EAGAIN) if got > 0 && !flags.wait_all => return Ok(got),
-                        Err(Errno::EAGAIN) => return Err(Errno::EAGAIN),
-                        Err(_) if got > 0 => return Ok(got),
-                        Err(e) => return Err(e),
-                    }
-                    if !flags.wait_all || got == into.len() || engine.at_end(fd) {
-                        return Ok(got);
-                    }
-                    if flags.peek {
-                        return if engine.has_ended(fd) { Ok(got) } else { Err(Errno::EAGAIN) };
-                    }
-                }
-            },
-        )
-        .or_else(|e| if got > 0 { Ok(got) } else { Err(e) })
-        .inspect(|&n| {
-            if flags.peek {
-                self.lock().move_peek_offset(fd, n as i32);
-            }
-        })
+        receive(self, fd, into, flags, None)
     }
 
-    fn recv_message(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<Received, Errno> {
-        let len = self.recv(fd, into, flags)?;
-        Ok(self.lock().received(fd, len))
+    fn recv_checked(
+        &self,
+        fd: Fd,
+        into: &mut [u8],
+        flags: RecvFlags,
+        check: Check<'_>,
+    ) -> Result<usize, Errno> {
+        receive(self, fd, into, flags, Some(check))
+    }
+
+    fn received(&self, fd: Fd, len: usize) -> Received {
+        self.lock().received(fd, len)
     }
 
     fn time(&self) -> Instant {
@@ -304,6 +284,16 @@ impl<M: Mode> Sockets for M {
         let sent =
             send_all(self, fd, data.len(), flags, |engine, sent, hints| engine.put(fd, &data[sent..], hints));
         or_connect(self, fd, data, flags, sent)
+    }
+
+    fn send_checked(&self, fd: Fd, data: &[u8], flags: SendFlags, check: Check<'_>) -> Result<usize, Errno> {
+        let sent = send_all(self, fd, data.len(), flags, |engine, sent, hints| {
+            engine.put_checked(fd, data, sent, hints, check)
+        });
+        match sent {
+            Err(Errno::EPIPE) if self.lock().is_deferred(fd) && !check(0, data.len()) => Err(Errno::EFAULT),
+            sent => or_connect(self, fd, data, flags, sent),
+        }
     }
 
     fn send_fast(
@@ -423,6 +413,53 @@ impl<M: Mode> Sockets for M {
     }
 }
 
+/// See [`Sockets::recv`] and [`Sockets::recv_checked`].
+#[inline(always)]
+fn receive<M: Mode>(
+    mode: &M,
+    fd: Fd,
+    into: &mut [u8],
+    flags: RecvFlags,
+    check: Option<Check<'_>>,
+) -> Result<usize, Errno> {
+    let mut got = 0;
+    call(
+        mode,
+        fd,
+        flags.dont_wait,
+        |e| e.extras(fd).recv,
+        |engine| {
+            loop {
+                let from = if flags.peek { 0 } else { got };
+                if let Some(check) = check.filter(|_| !flags.discard)
+                    && !check(from, engine.may_take(fd, into.len() - from, flags))
+                {
+                    return if got > 0 { Ok(got) } else { Err(Errno::EFAULT) };
+                }
+                match recv_once(engine, fd, &mut into[from..], flags) {
+                    Ok(n) => got = from + n,
+                    Err(Errno::EAGAIN) if got > 0 && !flags.wait_all => return Ok(got),
+                    Err(Errno::EAGAIN) => return Err(Errno::EAGAIN),
+                    Err(_) if got > 0 => return Ok(got),
+                    Err(e) => return Err(e),
+                }
+                if !flags.wait_all || got == into.len() || engine.at_end(fd) {
+                    return Ok(got);
+                }
+                if flags.peek {
+                    return if engine.has_ended(fd) { Ok(got) } else { Err(Errno::EAGAIN) };
+                }
+            }
+        },
+    )
+    .or_else(|e| if got > 0 { Ok(got) } else { Err(e) })
+    .inspect(|&n| {
+        if flags.peek {
+            mode.lock().move_peek_offset(fd, n as i32);
+        }
+    })
+}
+
 fn recv_once<T: Transport>(
     engine: &mut Engine<T>,
     fd: Fd,
@@ -456,7 +493,48 @@ fn recv_once<T: Transport>(
     engine.read(fd, into)
 }
 
+/// Bytes beyond the room in a send buffer that are offered to it at once: it may grow.
+const AHEAD: usize = 64 << 10;
+
 impl<T: Transport> Engine<T> {
+    /// Bytes that a call which receives into room for `max` would write now.
+    fn may_take(&self, fd: Fd, max: usize, flags: RecvFlags) -> usize {
+        let skip = if flags.peek { self.peek_offset(fd) } else { 0 };
+        self.readable(fd).map_or(0, |there| there.saturating_sub(skip).min(max))
+    }
+
+    /// Sends what fits of `data` from `sent` on, after a look at the memory.
+    fn put_checked(
+        &mut self,
+        fd: Fd,
+        data: &[u8],
+        sent: usize,
+        hints: Option<&Hints>,
+        check: Check<'_>,
+    ) -> Result<usize, Errno> {
+        let mut taken = 0;
+        loop {
+            let rest = &data[sent + taken..];
+            let room = self.stream(fd).map_or(0, |stream| self.core.writable(stream.conn) as usize);
+            // Hints are about all that a call sends.
+            let len = if hints.is_some() { rest.len() } else { rest.len().min(room + AHEAD) };
+            let put = if check(sent + taken, len) {
+                self.put(fd, &rest[..len], hints)
+            } else {
+                // A socket that could not send anyway says so before the memory is blamed, as on Linux.
+                self.put(fd, &[], None).and(Err(Errno::EFAULT))
+            };
+            match put {
+                Ok(n) => taken += n,
+                Err(_) if taken > 0 => return Ok(taken),
+                Err(e) => return Err(e),
+            }
+            if put != Ok(len) || len == rest.len() {
+                return Ok(taken);
+            }
+        }
+    }
+
     /// Nothing more will ever arrive.
     fn has_ended(&self, fd: Fd) -> bool {
         let over = |conn| self.core.peer_closed(conn) || self.core.state(conn) == State::Closed;

@@ -1,6 +1,6 @@
 //! Bytes: read(2), write(2), recv(2), send(2) and their kin.
 
-use super::sockets::remote;
+use super::sockets::{raw, remote};
 use crate::boundary::{Outcome, Refused, refuse};
 use crate::context::Context;
 use crate::memory;
@@ -75,12 +75,41 @@ pub(super) fn receive_nothing(ctx: &Context, fd: Fd, flags: RecvFlags) -> Outcom
     }
 }
 
+/// Receives into one place or several, one after the other. Each is looked at when there is something for it: what
+/// cannot be put there stays.
+///
+/// # Safety
+/// C's contract for each vector.
+pub(super) unsafe fn receive_into(ctx: &Context, fd: Fd, to: &[iovec], flags: RecvFlags) -> Outcome<usize> {
+    let (sockets, total) = (ctx.sockets()?, memory::total(to));
+    match to {
+        [one] if !flags.discard => {
+            // SAFETY: C's contract.
+            let room = unsafe { memory::later_room(one.iov_base, one.iov_len) }?;
+            let check = |from, len| memory::can_write(one.iov_base.wrapping_byte_add(from), len);
+            Ok(sockets.recv_checked(fd, room, flags, &check)?)
+        }
+        _ => with_scratch(|scratch| {
+            scratch.resize(if flags.wait_all { total } else { total.min(SCRATCH) }, 0);
+            let check = |from, len| memory::can_scatter(to, from, len);
+            let got = sockets.recv_checked(fd, scratch, flags, &check)?;
+            if !flags.discard {
+                // SAFETY: C's contract.
+                unsafe { memory::scatter(&scratch[..got], to) }?;
+            }
+            Ok(got)
+        }),
+    }
+}
+
 /// Receives as recv(2) does.
 ///
 /// # Safety
 /// C's contract for `to` and `len`.
 unsafe fn receive(ctx: &Context, fd: Fd, to: *mut c_void, len: size_t, flags: c_int) -> Outcome<ssize_t> {
+    let to = [iovec { iov_base: to, iov_len: len }];
     ctx.socket_only(fd)?;
+    ctx.unless_no_socket(fd, memory::are_programs(&to))?;
     let how = ctx.unless_no_socket(fd, recv_flags(flags))?;
     if flags & libc::MSG_ERRQUEUE != 0 {
         ctx.sockets()?.recv_error(fd)?;
@@ -88,59 +117,37 @@ unsafe fn receive(ctx: &Context, fd: Fd, to: *mut c_void, len: size_t, flags: c_
     }
     let got = if len == 0 {
         receive_nothing(ctx, fd, how)
-    } else if how.discard {
-        // As on Linux, nothing is written.
-        with_scratch(|scratch| {
-            scratch.resize(len.min(SCRATCH), 0);
-            ctx.sockets()?.recv(fd, scratch, how).map_err(Refused::from)
-        })
     } else {
         // SAFETY: C's contract.
-        let room = ctx.unless_no_socket(fd, unsafe { memory::room(to, len) })?;
-        ctx.sockets()?.recv(fd, room, how).map_err(Refused::from)
+        unsafe { receive_into(ctx, fd, &to, how) }
     };
     Ok(ctx.unless_no_socket(fd, got)? as ssize_t)
 }
 
-/// Receives into several places: one after the other.
+/// Receives as readv(2) does.
 ///
 /// # Safety
 /// C's contract for each vector.
 unsafe fn recv_vectors(ctx: &Context, fd: Fd, to: &[iovec]) -> Outcome<ssize_t> {
+    ctx.unless_bad(fd, memory::are_programs(to))?;
     let (sockets, flags) = (ctx.sockets()?, RecvFlags::default());
-    let nothing = || sockets.recv(fd, &mut [], RecvFlags { dont_wait: true, ..flags });
     if memory::total(to) == 0 {
         if ctx.is_v6(fd).is_ok() {
             // Not even a pending error is taken.
             return Ok(0);
         }
         // As on Linux nothing is read, not even the state of the connection.
-        return match nothing() {
+        return match sockets.recv(fd, &mut [], RecvFlags { dont_wait: true, ..flags }) {
             Err(e @ (Errno::EBADF | Errno::EINVAL)) => Err(e.into()),
             _ => Ok(0),
         };
     }
-    if let [one] = to {
-        // SAFETY: C's contract.
-        return match unsafe { memory::room(one.iov_base, one.iov_len) } {
-            Ok(room) => Ok(sockets.recv(fd, room, flags)? as ssize_t),
-            // A socket that could not read anyway says so before the memory is blamed.
-            Err(fault) => {
-                nothing()?;
-                Err(fault)
-            }
-        };
-    }
-    with_scratch(|scratch| {
-        scratch.resize(memory::total(to).min(SCRATCH), 0);
-        let got = sockets.recv(fd, scratch, flags)?;
-        // SAFETY: C's contract.
-        unsafe { memory::scatter(&scratch[..got], to) }?;
-        Ok(got as ssize_t)
-    })
+    // SAFETY: C's contract.
+    unsafe { receive_into(ctx, fd, to, flags) }.map(|got| got as ssize_t)
 }
 
-/// Sends from several places, as much at a time as a thread keeps room for.
+/// Sends from one place or several, of which nothing of another call comes between. `to` is where MSG_FASTOPEN connects
+/// to. A socket that could not send anyway says so before the memory is blamed, as on Linux.
 ///
 /// # Safety
 /// C's contract for each vector.
@@ -151,40 +158,26 @@ pub(super) unsafe fn send_vectors(
     flags: SendFlags,
     to: Option<Option<Endpoint>>,
 ) -> Outcome<ssize_t> {
-    if let [one] = from {
+    memory::are_programs(from)?;
+    let sockets = ctx.sockets()?;
+    if let ([one], None) = (from, to) {
         // SAFETY: C's contract.
-        let bytes = unsafe { memory::bytes(one.iov_base, one.iov_len) };
-        return send_bytes(ctx, fd, bytes, flags, to);
+        let bytes = unsafe { memory::later_bytes(one.iov_base, one.iov_len) }?;
+        let check = |from, len| memory::can_read(one.iov_base.wrapping_byte_add(from), len);
+        return Ok(sockets.send_checked(fd, bytes, flags, &check)? as ssize_t);
     }
     with_scratch(|scratch| {
         // SAFETY: C's contract.
-        let gathered = unsafe { memory::gather(from, scratch) };
-        send_bytes(ctx, fd, gathered.map(|()| &scratch[..]), flags, to)
-    })
-}
-
-/// Sends; `to` is where MSG_FASTOPEN connects to. A socket that could not send anyway says so before the memory is
-/// blamed, as on Linux.
-fn send_bytes(
-    ctx: &Context,
-    fd: Fd,
-    bytes: Outcome<&[u8]>,
-    flags: SendFlags,
-    to: Option<Option<Endpoint>>,
-) -> Outcome<ssize_t> {
-    let sockets = ctx.sockets()?;
-    let bytes = match bytes {
-        Ok(bytes) => bytes,
-        Err(fault) => {
+        if let Err(fault) = unsafe { memory::gather(from, scratch) } {
             sockets.send(fd, &[], SendFlags { dont_wait: true, ..flags })?;
             return Err(fault);
         }
-    };
-    let sent = match to {
-        Some(remote) => sockets.send_fast(fd, bytes, remote, flags)?,
-        None => sockets.send(fd, bytes, flags)?,
-    };
-    Ok(sent as ssize_t)
+        let sent = match to {
+            Some(remote) => sockets.send_fast(fd, scratch, remote, flags)?,
+            None => sockets.send(fd, scratch, flags)?,
+        };
+        Ok(sent as ssize_t)
+    })
 }
 
 /// Where MSG_FASTOPEN connects to: a name, or the one that connect has said.
@@ -218,9 +211,10 @@ api! {
 
     /// write(2), to a socket or a pipe. A blocking socket takes everything. There is no SIGPIPE: EPIPE is all.
     fn ms_write(ctx, fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
+        let from = [iovec { iov_base: from.cast_mut(), iov_len: len }];
+        ctx.unless_bad(fd, memory::are_programs(&from))?;
         // SAFETY: C's contract.
-        let bytes = unsafe { memory::bytes(from, len) };
-        send_bytes(ctx, fd, bytes, SendFlags::default(), None)
+        unsafe { send_vectors(ctx, fd, &from, SendFlags::default(), None) }
     }
 
     /// readv(2).
@@ -238,7 +232,7 @@ api! {
         let count = usize::try_from(count).map_err(|_| Refused(libc::EINVAL));
         // SAFETY: C's contract.
         let from = count.and_then(|count| unsafe { memory::vectors(vectors, count) });
-        let from = ctx.unless_bad(fd, from)?;
+        let from = ctx.unless_bad(fd, from.and_then(|from| memory::are_programs(from).map(|()| from)))?;
         if memory::total(from) == 0 && ctx.is_v6(fd).is_ok() {
             // As on Linux a pending error stays for the next call.
             return Ok(0);
@@ -256,11 +250,12 @@ api! {
     /// send(2) with MSG_DONTWAIT, MSG_MORE, MSG_EOR, MSG_ZEROCOPY, MSG_FASTOPEN; there is no SIGPIPE.
     fn ms_send(ctx, fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t {
         ctx.socket_only(fd)?;
+        let from = [iovec { iov_base: from.cast_mut(), iov_len: len }];
+        ctx.unless_no_socket(fd, memory::are_programs(&from))?;
         let how = ctx.unless_no_socket(fd, send_flags(flags))?;
         let to = (flags & libc::MSG_FASTOPEN != 0).then_some(None);
         // SAFETY: C's contract.
-        let bytes = unsafe { memory::bytes(from, len) };
-        ctx.unless_no_socket(fd, send_bytes(ctx, fd, bytes, how, to))
+        ctx.unless_no_socket(fd, unsafe { send_vectors(ctx, fd, &from, how, to) })
     }
 
     /// recvfrom(2): a TCP socket names no peer, so `*addr_len` becomes 0.
@@ -280,9 +275,16 @@ api! {
     fn ms_sendto(ctx, fd: c_int, from: *const c_void, len: size_t, flags: c_int, addr: *const sockaddr,
                  addr_len: socklen_t) -> ssize_t {
         ctx.socket_only(fd)?;
-        let how = ctx.unless_no_socket(fd, send_flags(flags))?;
+        let from = [iovec { iov_base: from.cast_mut(), iov_len: len }];
+        ctx.unless_no_socket(fd, memory::are_programs(&from))?;
         // SAFETY: C's contract.
-        let (bytes, to) = unsafe { (memory::bytes(from, len), fast_open(ctx, fd, flags, addr, addr_len)?) };
-        ctx.unless_no_socket(fd, send_bytes(ctx, fd, bytes, how, to))
+        unsafe {
+            if !addr.is_null() {
+                ctx.unless_no_socket(fd, raw(addr, addr_len))?;
+            }
+            let how = ctx.unless_no_socket(fd, send_flags(flags))?;
+            let to = fast_open(ctx, fd, flags, addr, addr_len)?;
+            ctx.unless_no_socket(fd, send_vectors(ctx, fd, &from, how, to))
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! recvmsg(2), sendmsg(2) and several of them at once.
 
-use super::data::{fast_open, recv_flags, send_flags, send_vectors, with_scratch};
+use super::data::{fast_open, receive_into, recv_flags, send_flags, send_vectors};
 use crate::boundary::{Outcome, Refused, refuse};
 use crate::context::Context;
 use crate::memory;
 use base::Duration;
 use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, ssize_t, timespec};
+use sock::Fd;
 use sock::cmsg::{Control, Stamp};
-use sock::{Fd, Received, RecvFlags};
 
 /// How the socket wants times of arrival told: each option replaces the one before, so the richest that is on.
 fn stamp(ctx: &Context, fd: Fd) -> Outcome<Stamp> {
@@ -31,35 +31,22 @@ unsafe fn tell(message: *mut msghdr, control: &Control, flags: c_int) -> Outcome
     let mut header = unsafe { memory::value(message) }?;
     let room = if header.msg_control.is_null() { 0 } else { header.msg_controllen };
     let (fits, all) = control.fit(room);
+    // As on Linux, what cannot be put there is left out.
     // SAFETY: no more than there is room for.
-    unsafe { memory::room(header.msg_control, fits.len()) }?.copy_from_slice(fits);
-    header.msg_controllen = fits.len();
+    let told = match unsafe { memory::room(header.msg_control, fits.len()) } {
+        Ok(room) => {
+            room.copy_from_slice(fits);
+            fits.len()
+        }
+        Err(_) => 0,
+    };
+    header.msg_controllen = told;
     if !header.msg_name.is_null() {
         header.msg_namelen = 0;
     }
     header.msg_flags = if all { flags } else { flags | libc::MSG_CTRUNC };
     // SAFETY: it was readable, and recvmsg may write to it.
     unsafe { memory::put(header, message) }
-}
-
-/// Bytes into the vectors, and what came beside them.
-///
-/// # Safety
-/// C's contract for each vector.
-unsafe fn receive(ctx: &Context, fd: Fd, to: &[iovec], flags: RecvFlags) -> Outcome<Received> {
-    let sockets = ctx.sockets()?;
-    if let [one] = to {
-        // SAFETY: C's contract.
-        let room = unsafe { memory::room(one.iov_base, one.iov_len) }?;
-        return Ok(sockets.recv_message(fd, room, flags)?);
-    }
-    with_scratch(|scratch| {
-        scratch.resize(memory::total(to), 0);
-        let received = sockets.recv_message(fd, scratch, flags)?;
-        // SAFETY: C's contract.
-        unsafe { memory::scatter(&scratch[..received.len], to) }?;
-        Ok(received)
-    })
 }
 
 /// The parts of a message; too many of them are EMSGSIZE, unlike those of readv and writev.
@@ -121,8 +108,10 @@ unsafe fn receive_message(ctx: &Context, fd: Fd, message: *mut msghdr, flags: c_
     let flags = recv_flags(flags)?;
     // SAFETY: C's contract.
     let to = unsafe { parts(&header) }?;
+    memory::are_programs(to)?;
     // SAFETY: C's contract.
-    let received = unsafe { receive(ctx, fd, to, flags) }?;
+    let len = unsafe { receive_into(ctx, fd, to, flags) }?;
+    let received = ctx.sockets()?.received(fd, len);
     let told = if received.arrived.is_some() { stamp(ctx, fd)? } else { Stamp::Micros };
     // SAFETY: C's contract.
     unsafe { tell(message, &Control::of_data(&received, told), 0) }?;
@@ -162,20 +151,17 @@ unsafe fn each(
     mut one: impl FnMut(*mut msghdr, usize) -> Outcome<(ssize_t, bool)>,
 ) -> Outcome<c_int> {
     for done in 0..count {
-        if memory::is_nowhere(list) {
-            return Err(Refused(libc::EFAULT));
-        }
+        let row = list.wrapping_add(done);
         // SAFETY: C's contract: so many of them.
-        let row = unsafe { list.add(done) };
-        // SAFETY: as above.
-        match one(unsafe { &raw mut (*row).msg_hdr }, done) {
-            Ok((len, goes_on)) => {
-                // SAFETY: as above.
-                unsafe { (&raw mut (*row).msg_len).write_unaligned(len as c_uint) };
-                if !goes_on {
-                    return Ok(done as c_int + 1);
-                }
-            }
+        let (message, told) = unsafe { (&raw mut (*row).msg_hdr, &raw mut (*row).msg_len) };
+        let len = one(message, done).and_then(|(len, goes_on)| {
+            // SAFETY: as above.
+            unsafe { memory::put(len as c_uint, told) }?;
+            Ok(goes_on)
+        });
+        match len {
+            Ok(true) => {}
+            Ok(false) => return Ok(done as c_int + 1),
             Err(refused) if done == 0 => return Err(refused),
             Err(_) => return Ok(done as c_int),
         }

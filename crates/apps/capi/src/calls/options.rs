@@ -8,6 +8,9 @@ use sock::options::{self, Shape};
 /// No option takes more (`struct tcp_ao_add`, with room for what a program hands over too much).
 const VALUE_MAX: usize = 65_536;
 
+/// No option tells more (`struct tcp_info`), but for those that are asked for by what is there.
+const TOLD_MAX: usize = 512;
+
 /// Levels that a TCP socket has options at.
 const LEVELS: [c_int; 4] = [libc::SOL_SOCKET, libc::IPPROTO_TCP, libc::IPPROTO_IP, libc::IPPROTO_IPV6];
 
@@ -33,9 +36,19 @@ api! {
             return ctx.unless_no_socket(fd, Err(Refused(libc::EINVAL)));
         }
         ctx.unless_no_socket(fd, acceptable(level, name, len as usize))?;
+        // Programs say that there is more than there is.
+        let most = match options::find(level, name).map(|row| row.shape) {
+            Some(Shape::Bool | Shape::Word | Shape::Int(..)) => size_of::<c_int>(),
+            Some(Shape::Linger | Shape::Rate) => 8,
+            Some(Shape::Time) => size_of::<libc::timeval>(),
+            _ => VALUE_MAX,
+        };
         // SAFETY: C's contract.
-        let bytes = unsafe { memory::bytes(value, (len as usize).min(VALUE_MAX)) };
-        let bytes = ctx.unless_no_socket(fd, bytes)?;
+        let bytes = unsafe { memory::bytes(value, (len as usize).min(most)) };
+        let bytes = match ctx.unless_no_socket(fd, bytes) {
+            Err(_) if level == libc::IPPROTO_IPV6 && !ctx.is_v6(fd)? => return Err(Refused(libc::ENOPROTOOPT)),
+            bytes => bytes?,
+        };
         ctx.sockets()?.setsockopt(fd, level, name, bytes)?;
         Ok(0)
     }
@@ -46,12 +59,23 @@ api! {
         if !LEVELS.contains(&level) || level == libc::IPPROTO_IPV6 && !v6 {
             return Err(Refused(libc::EOPNOTSUPP));
         }
-        options::find(level, name).ok_or(Refused(libc::ENOPROTOOPT))?;
+        let row = options::find(level, name).ok_or(Refused(libc::ENOPROTOOPT))?;
         // SAFETY: C's contract.
-        let into = unsafe { memory::room(value, memory::length(len)?) }?;
-        let told = ctx.sockets()?.getsockopt(fd, level, name, into)?;
+        let room = unsafe { memory::length(len) }?;
+        if matches!(row.shape, Shape::Tunable | Shape::Auth) {
+            // What is there says what is asked for.
+            // SAFETY: C's contract.
+            let into = unsafe { memory::room(value, room) }?;
+            let told = ctx.sockets()?.getsockopt(fd, level, name, into)?;
+            // SAFETY: C's contract.
+            unsafe { memory::put(told as socklen_t, len) }?;
+            return Ok(0);
+        }
+        // Programs say that there is more room than there is.
+        let mut told = [0; TOLD_MAX];
+        let n = ctx.sockets()?.getsockopt(fd, level, name, &mut told[..room.min(TOLD_MAX)])?;
         // SAFETY: C's contract.
-        unsafe { memory::put(told as socklen_t, len) }?;
+        unsafe { memory::put_sized(&told[..n], value, len, n) }?;
         Ok(0)
     }
 }

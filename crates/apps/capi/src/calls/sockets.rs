@@ -24,7 +24,7 @@ const PROTOCOLS: c_int = 263;
 ///
 /// # Safety
 /// C's contract for `addr` and `len`.
-unsafe fn raw<'a>(addr: *const sockaddr, len: socklen_t) -> Outcome<&'a [u8]> {
+pub(super) unsafe fn raw<'a>(addr: *const sockaddr, len: socklen_t) -> Outcome<&'a [u8]> {
     let len = usize::try_from(len).ok().filter(|len| *len <= STORAGE).ok_or(Refused(libc::EINVAL))?;
     // SAFETY: C's contract.
     unsafe { memory::bytes(addr.cast(), len) }
@@ -89,7 +89,7 @@ unsafe fn accept(
     if !addr.is_null() {
         let bytes = address::write(peer, ctx.is_v6(new)?);
         // SAFETY: C's contract.
-        unsafe { memory::put_sized(&bytes, addr.cast::<c_void>(), len) }?;
+        unsafe { memory::put_sized(&bytes, addr.cast::<c_void>(), len, bytes.len()) }?;
     }
     Ok(new)
 }
@@ -107,7 +107,7 @@ unsafe fn tell(
 ) -> Outcome<c_int> {
     let bytes = address::write(end, ctx.is_v6(fd)?);
     // SAFETY: C's contract.
-    unsafe { memory::put_sized(&bytes, addr.cast::<c_void>(), len) }?;
+    unsafe { memory::put_sized(&bytes, addr.cast::<c_void>(), len, bytes.len()) }?;
     Ok(0)
 }
 

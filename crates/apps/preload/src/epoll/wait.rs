@@ -10,7 +10,7 @@ use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
 use crate::{poll, threads};
 use base::Duration;
-use capi::memory::is_nowhere;
+use capi::memory::{are_kernels, can_write, is_nowhere};
 use libc::{c_int, epoll_event, pollfd, sigset_t, timespec};
 use sock::hosted::Ended;
 use sock::{EpollEvent, Errno, Sockets};
@@ -286,8 +286,16 @@ unsafe fn wait_for_both(
     let Some(below) = waited_for(set)? else { return answered(kernels()) };
     let count =
         usize::try_from(max).ok().filter(|max| (1..=MAX).contains(max)).ok_or(Refused(libc::EINVAL))?;
-    if is_nowhere(events) {
+    if are_kernels(events, count * size_of::<epoll_event>()) {
         return Err(Refused(libc::EFAULT));
+    }
+    if !can_write(events, size_of::<epoll_event>()) {
+        // As on Linux, nothing is wrong until there is something to tell.
+        let mut row = [pollfd { fd: epfd, events: libc::POLLIN, revents: 0 }];
+        return match poll::wait(&mut row, timeout, mask)? {
+            0 => answered(0),
+            _ => Err(Refused(libc::EFAULT)),
+        };
     }
     let stack = stack::open()?;
     let mut found = FOUND.take();
@@ -322,12 +330,17 @@ unsafe fn wait_on(
     };
     // Events of ours, behind `n` others.
     let fill = |n: usize, found: &[EpollEvent]| {
+        let is_there = can_write(events.wrapping_add(n), found.len() * size_of::<epoll_event>());
         let mut more = 0;
         for event in found {
             let word = if set.has_shots() { told_as(set, event.data) } else { Some(event.data) };
             let Some(word) = word else { continue };
+            let room = events.wrapping_add(n + more);
+            if !is_there && !can_write(room, size_of::<epoll_event>()) {
+                break;
+            }
             // SAFETY: the caller has room for `max`.
-            unsafe { events.add(n + more).write_unaligned(epoll_event { events: event.ready.0, u64: word }) };
+            unsafe { room.write_unaligned(epoll_event { events: event.ready.0, u64: word }) };
             more += 1;
         }
         set.turns().told_ours(more);

@@ -53,22 +53,6 @@ const ROWS: &[Line] = &[
 /// BEING MENDED: faults that are known and have no reason. A row goes when its fault is mended; none stays. Each names
 /// the fault, not a reason.
 const BEING_MENDED: &[Line] = &[
-    ("pointers", "*, bad pointers: * | crashes", "a pointer to unmapped memory ends the program", false),
-    ("pointers, NULL", "*, NULL*: *", "what a pointer points to is looked at in another order", false),
-    (
-        "pointers, small",
-        "*, in the first page*: *",
-        "what a pointer points to is looked at in another order",
-        false,
-    ),
-    (
-        "pointers, large",
-        "*, not canonical*: *",
-        "what a pointer points to is looked at in another order",
-        false,
-    ),
-    ("pointers, first", "*: -1 EFAULT | *", "what a pointer points to is looked at too late", false),
-    ("pointers, late", "*: * | -1 EFAULT", "what a pointer points to is looked at too early", false),
     (
         "descriptors that are left for the next wait",
         "epoll_wait*0x* | *",
@@ -77,18 +61,6 @@ const BEING_MENDED: &[Line] = &[
     ),
     ("sendmmsg", "sendmmsg: *SIGPIPE 1 | *", "the signal of a second message that fails is not sent", false),
     ("two queues", "rec*MSG_OOB*MSG_ERRQUEUE*: *", "the error queue is looked at first", false),
-    (
-        "data lost by EFAULT",
-        "*, bad pointers: * | asleep*",
-        "a read into a bad pointer takes the data away",
-        false,
-    ),
-    (
-        "data lost by EFAULT, no wait",
-        "*, bad pointers: * | -1 EAGAIN",
-        "a read into a bad pointer takes the data away",
-        false,
-    ),
     ("recvmmsg", "recvmmsg*: * | *lens *", "a pending error, and the end of data, are told otherwise", false),
     ("MSG_CMSG_CLOEXEC", "recvm*: flags 0x40000000 *", "the flag is told in msg_flags", true),
     (
