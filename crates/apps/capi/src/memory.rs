@@ -1,7 +1,7 @@
 //! Memory behind C's pointers. Every function here trusts C's contract for its pointer: it is NULL, or as much
 //! memory lies there as the length beside it says, of the type that the call's manual page names, and nothing else
-//! writes to it meanwhile. What leads nowhere in any program is EFAULT. Any other pointer that is wrong is the program's
-//! end, as in a function of its own; under the launcher it is EFAULT, too ([`look_by`]).
+//! writes to it meanwhile. What leads nowhere in any program is EFAULT. Any other pointer that is wrong is the
+//! program's end, as in a function of its own; under the launcher it is EFAULT, too ([`look_by`]).
 
 use crate::boundary::{Outcome, Refused, refuse};
 use libc::{c_char, c_void, iovec, socklen_t};
@@ -49,8 +49,8 @@ fn are_nowhere<T>(at: *const T, bytes: usize) -> bool {
     at.addr().wrapping_sub(LOWEST) > (END - LOWEST).saturating_sub(bytes)
 }
 
-/// Returns true if an address lies in the kernel's memory, or the bytes reach into it: Linux says EFAULT before it looks
-/// at anything else.
+/// Returns true if an address lies in the kernel's memory, or the bytes reach into it: Linux says EFAULT before it
+/// looks at anything else.
 #[inline(always)]
 pub fn are_kernels<T>(at: *const T, bytes: usize) -> bool {
     at.addr() > END || bytes > END - at.addr()

@@ -2,8 +2,8 @@
 //! may use connections, fork, or jump out of it for ever. A handler that the program installs is ours for the kernel;
 //! while the thread is inside, it puts the signal back, blocked until the thread leaves or falls asleep, when the
 //! kernel delivers it with all that it knows of it. What a thread does to itself (SIGSEGV and its like) waits for
-//! nothing. Of SIGSEGV and SIGBUS our handler stands before the program's as well, for calls on memory that is not there
-//! ([`touch`]); the program sees its own.
+//! nothing. Of SIGSEGV and SIGBUS our handler stands before the program's as well, for calls on memory that is not
+//! there ([`touch`]); the program sees its own.
 
 use crate::bell::forks;
 use crate::boundary::{errno, is_inside, outside, set_errno};

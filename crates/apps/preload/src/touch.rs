@@ -52,7 +52,7 @@ pub(crate) fn begin() {
 /// Goes on behind a touch that faulted; false if something else did.
 ///
 /// # Safety
-/// What the kernel has given a handler.
+/// The context is what the kernel has given a handler.
 pub(crate) unsafe fn recover(context: *mut c_void) -> bool {
     // SAFETY: the kernel's, for as long as the handler runs.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };

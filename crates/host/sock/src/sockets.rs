@@ -140,8 +140,8 @@ pub struct SendFlags {
     pub zero_copy: bool,
 }
 
-/// Returns true if so many bytes of the caller's memory, from a place in it on, can be used. Whether memory is there may
-/// be worth a question only when it is known how much of it a call uses.
+/// Returns true if so many bytes of the caller's memory, from a place in it on, can be used. A call asks once it
+/// knows how many bytes it moves.
 pub type Check<'c> = &'c dyn Fn(usize, usize) -> bool;
 
 /// Result of [`Sockets::recv_message`].
