@@ -37,7 +37,7 @@ impl Stamps {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Hints {
     /// More follows soon: a segment that is not full waits for it, until the next call without this, the next
-    /// acknowledgment of data, or 200 ms have passed (MSG_MORE).
+    /// acknowledgment of data, data or the FIN of the peer, or 200 ms have passed (MSG_MORE).
     pub more: bool,
     /// Here ends a record: what is written later never shares a segment with it, not even when it is sent again
     /// (MSG_EOR).
@@ -378,6 +378,24 @@ impl Connection {
         self.marks_mut().reports.pop_front()
     }
 
+    /// Data arrived whose time is asked for, or while MSG_MORE holds data back.
+    #[cold]
+    pub(crate) fn on_arrival(&mut self, now: Instant) {
+        if self.bits.has(Bits::DATED) {
+            self.note_arrival(now);
+        }
+        self.let_go();
+    }
+
+    /// As on Linux, whatever the peer sends lets data go that MSG_MORE has held back.
+    #[inline]
+    pub(crate) fn let_go(&mut self) {
+        if self.bits.has(Bits::MORE) {
+            self.bits.clear(Bits::MORE);
+            self.due |= Due::DATA;
+        }
+    }
+
     /// Sends data held back by Nagle, MSG_MORE or TCP_CORK; data written later is not affected (TCP_NODELAY
     /// set again, tcp(7)).
     pub fn push(&mut self) {
@@ -392,7 +410,7 @@ impl Connection {
 
     /// Everything up to RCV.NXT is here.
     #[cold]
-    pub(crate) fn note_arrival(&mut self, now: Instant) {
+    fn note_arrival(&mut self, now: Instant) {
         let end = self.rcv_nxt;
         let arrivals = &mut self.marks_mut().arrivals;
         let full = arrivals.len() >= ARRIVALS;

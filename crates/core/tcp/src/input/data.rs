@@ -98,8 +98,8 @@ impl Connection {
         self.rcv_nxt += taken as u32;
         self.bytes_received += taken as u64;
         cx.counters.bytes_in += taken as u64;
-        if self.bits.has(Bits::DATED) {
-            self.note_arrival(cx.now);
+        if self.bits.has(Bits::DATED | Bits::MORE) {
+            self.on_arrival(cx.now);
         }
         if taken > 0 && self.is_worth_reading() {
             self.events |= Events::READABLE;
@@ -248,8 +248,8 @@ impl Connection {
         self.rcv_nxt += n;
         self.bytes_received += u64::from(n);
         cx.counters.bytes_in += u64::from(n);
-        if self.bits.has(Bits::DATED) {
-            self.note_arrival(cx.now);
+        if self.bits.has(Bits::DATED | Bits::MORE) {
+            self.on_arrival(cx.now);
         }
         if n > 0 && self.is_worth_reading() {
             self.events |= Events::READABLE;
@@ -309,6 +309,7 @@ impl Connection {
         self.rcv_nxt += 1;
         self.due |= Due::ACK;
         self.bits.set(Bits::PEER_FIN);
+        self.let_go();
         self.events |= Events::READABLE | Events::PEER_CLOSED;
         match self.state {
             State::Established => self.set_state(cx, State::CloseWait),

@@ -62,6 +62,20 @@ fn full_segments_do_not_wait_and_an_acknowledgment_lets_the_rest_go() {
 }
 
 #[test]
+fn what_the_peer_sends_lets_go_what_more_holds_back() {
+    let all = |sent: &[Sent]| sent.iter().map(Sent::len).sum::<usize>();
+    let mut rig = nodelay().connected();
+    write(&mut rig, 100, MORE).unwrap();
+    assert!(rig.sent().is_empty());
+    rig.send(b"data");
+    assert_eq!(all(&rig.sent()), 100);
+    write(&mut rig, 50, MORE).unwrap();
+    assert_eq!(all(&rig.sent()), 0);
+    rig.send_fin();
+    assert_eq!(all(&rig.sent()), 50);
+}
+
+#[test]
 fn a_push_lets_go_what_cork_and_more_hold_back() {
     let options = SocketOptions { nodelay: true, cork: true, ..SocketOptions::default() };
     let mut rig = Setup { options, ..Setup::sack() }.connected();

@@ -94,12 +94,6 @@ const BEING_MENDED: &[Line] = &[
         false,
     ),
     (
-        "data behind MSG_MORE",
-        "send*: -1 EPIPE SIGPIPE 1 | n",
-        "data that MSG_MORE held back has not met the peer's end, so the next send succeeds",
-        false,
-    ),
-    (
         "sendmmsg with flags",
         "sendmmsg *SIGPIPE 1 | lens *",
         "the signal of a second message that fails is not sent",
