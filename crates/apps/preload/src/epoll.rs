@@ -89,6 +89,9 @@ pub(crate) unsafe fn create1(flags: c_int) -> c_int {
 /// C's contract of epoll_ctl(2).
 pub(crate) unsafe fn ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
     if table::is_kernels(fd) {
+        if let Some(set) = table::glance(epfd).filter(|set| set.kind() == Kind::Epoll) {
+            set.turns().expect();
+        }
         // SAFETY: the caller's arguments.
         return unsafe { real::epoll_ctl(epfd, op, fd, event) };
     }

@@ -31,6 +31,17 @@ static void turns(void)
         arrive(client[i], server[i], "x");
         others[i] = eventfd(1, 0);
     }
+    /* What has just come into the set is told at once, beside a connection that is ready. */
+    for (int i = 0; i < 20; i++) {
+        struct epoll_event event = { .events = EPOLLIN }, both[4];
+        epoll_ctl(ep, EPOLL_CTL_ADD, server[0], &event);
+        for (int wait = 0; wait < i % 10; wait++)
+            epoll_wait(ep, both, 4, 0);
+        epoll_ctl(ep, EPOLL_CTL_ADD, others[0], &event);
+        told(epoll_wait(ep, both, 4, 0), "a connection, and an eventfd since then, %d", i);
+        epoll_ctl(ep, EPOLL_CTL_DEL, server[0], NULL);
+        epoll_ctl(ep, EPOLL_CTL_DEL, others[0], NULL);
+    }
     for (int ours = 0; ours <= 4; ours++) {
         for (int kernels = 0; kernels <= 4; kernels++) {
             for (int max = 1; max <= 9 && ours + kernels > 0; max += max < 5 ? 1 : 4)

@@ -34,6 +34,11 @@ impl Turns {
         self.end(false);
     }
 
+    /// Something of the kernel's has changed in the set: its part is looked at in the next wait.
+    pub(super) fn expect(&self) {
+        self.busy.store(true, Ordering::Relaxed);
+    }
+
     fn end(&self, busy: bool) {
         for counter in [&self.waits, &self.passed, &self.left] {
             counter.store(0, Ordering::Relaxed);

@@ -53,12 +53,6 @@ const ROWS: &[Line] = &[
 /// BEING MENDED: faults that are known and have no reason. A row goes when its fault is mended; none stays. Each names
 /// the fault, not a reason.
 const BEING_MENDED: &[Line] = &[
-    (
-        "descriptors that are left for the next wait",
-        "epoll_wait*0x* | *",
-        "a wait does not tell all that fit",
-        false,
-    ),
     ("sendmmsg", "sendmmsg: *SIGPIPE 1 | *", "the signal of a second message that fails is not sent", false),
     ("two queues", "rec*MSG_OOB*MSG_ERRQUEUE*: *", "the error queue is looked at first", false),
     ("recvmmsg", "recvmmsg*: * | *lens *", "a pending error, and the end of data, are told otherwise", false),
