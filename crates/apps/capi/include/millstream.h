@@ -154,13 +154,13 @@ ssize_t ms_sendmsg(struct ms_ctx *ctx, int fd, const struct msghdr *message, int
 
 /**
  * recvmmsg(2): several times ms_recvmsg, with MSG_WAITFORONE if you like. The time-out is looked at between the
- * messages, as on Linux, and what is left of it is put there. An error behind the first message is not kept for
- * the next call.
+ * messages, as on Linux, and what is left of it is put there. A pending error comes before data. One behind the
+ * first message is the next call's.
  */
 int ms_recvmmsg(struct ms_ctx *ctx, int fd, struct mmsghdr *list, unsigned int count, int flags,
                 struct timespec *timeout);
 
-/** sendmmsg(2): several times ms_sendmsg, 1,024 of them at most. */
+/** sendmmsg(2): several times ms_sendmsg, 1,024 of them at most. Where one fails behind others, errno says why. */
 int ms_sendmmsg(struct ms_ctx *ctx, int fd, struct mmsghdr *list, unsigned int count, int flags);
 
 /* --- Descriptors: close(2), dup(2), pipe(2), and what fcntl(2) and ioctl(2) do for sockets --- */

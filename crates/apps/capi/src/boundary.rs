@@ -91,7 +91,7 @@ pub(crate) fn with_why<R>(show: impl FnOnce(&CStr) -> R) -> R {
     WHY.with(|last| show(&last.borrow()))
 }
 
-fn set_errno(errno: c_int) {
+pub(crate) fn set_errno(errno: c_int) {
     // SAFETY: glibc gives every thread an errno of its own.
     unsafe { *libc::__errno_location() = errno };
 }

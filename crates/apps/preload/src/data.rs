@@ -27,7 +27,13 @@ macro_rules! stream_or_kernel {
 
 /// Returns the result of a call that sends; raises SIGPIPE where Linux does.
 fn sent(outcome: Outcome<ssize_t>, held: &Held, flags: c_int) -> Outcome<ssize_t> {
-    let broken = matches!(outcome, Ok(-1)) && held.kind() == Kind::Stream && errno() == libc::EPIPE;
+    let failed = matches!(outcome, Ok(-1));
+    sent_until(outcome, failed, held, flags)
+}
+
+/// As [`sent`], of a call that failed in the end.
+fn sent_until<T>(outcome: Outcome<T>, failed: bool, held: &Held, flags: c_int) -> Outcome<T> {
+    let broken = failed && held.kind() == Kind::Stream && errno() == libc::EPIPE;
     if broken && flags & libc::MSG_NOSIGNAL == 0 {
         // SAFETY: a number.
         outside(|| unsafe { libc::raise(libc::SIGPIPE) });
@@ -274,6 +280,7 @@ pub(crate) unsafe fn sendmmsg(
     count: c_uint,
     flags: c_int,
 ) -> Outcome<c_int> {
+    set_errno(0);
     let done = if flags & libc::MSG_FASTOPEN != 0 && count > 0 && !is_nowhere(list.cast_const()) {
         // SAFETY: not NULL, and the caller vouches for the rest.
         let to = unsafe { ((*list).msg_hdr.msg_name.cast_const().cast(), (*list).msg_hdr.msg_namelen) };
@@ -290,7 +297,9 @@ pub(crate) unsafe fn sendmmsg(
             real::sendmmsg(fd, list, count, flags)
         )
     };
-    Ok(sent(done.map(|done| done as ssize_t), held, flags)? as c_int)
+    // Behind others a message may have failed that is told by its signal alone.
+    let failed = done.as_ref().is_ok_and(|done| u32::try_from(*done).map_or(true, |done| done < count));
+    sent_until(done, failed, held, flags)
 }
 
 /// Checks, as the compiler's fortified calls do, that no call overruns its buffer.

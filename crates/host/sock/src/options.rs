@@ -334,6 +334,7 @@ impl<T: Transport> Engine<T> {
             }
             Shape::Name => self.set_congestion(fd, value),
             Shape::Tunable => self.set_tunable(fd, value),
+            Shape::Bool if row.id == Id::FreeBind && value.is_empty() => Err(Errno::EINVAL),
             Shape::Bool => self.set_int(fd, row.id, i32::from(int(level, value)? != 0)),
             Shape::Word => self.set_int(fd, row.id, int(level, value)?),
             Shape::Int(min, max) => {

@@ -76,6 +76,10 @@ fn send_all<M: Mode>(
     mut some: impl FnMut(&mut Engine<M::Below>, usize, Option<&Hints>) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     let mut sent = 0;
+    if len == 0 {
+        // What a send of nothing tells is whether one of something would fail.
+        mode.refresh()?;
+    }
     let (blocking, hints) = {
         let engine = mode.lock();
         let blocking = !flags.dont_wait && !engine.nonblocking(fd)?;
@@ -413,6 +417,30 @@ impl<M: Mode> Sockets for M {
     }
 }
 
+/// Receives nothing, as Linux does: 0 where a read would return at once, and 0 when a sleep ends, whatever ends it.
+#[cold]
+fn receive_nothing<M: Mode>(mode: &M, fd: Fd, flags: RecvFlags) -> Result<usize, Errno> {
+    // What it tells is what one of something would be told.
+    mode.refresh()?;
+    match mode.attempt(|engine| engine.read(fd, &mut [])) {
+        Err(Errno::EAGAIN) if !flags.dont_wait && !mode.lock().nonblocking(fd)? => {}
+        done => return done,
+    }
+    let (timeout, shut) = {
+        let engine = mode.lock();
+        (engine.extras(fd).recv, engine.is_write_shut(fd))
+    };
+    let ended = mode.wait_for_ready(Some(fd), timeout, |engine| {
+        let ready = engine.readiness(engine.index(fd)?);
+        let ends = ready.any(Ready::IN | Ready::ERR | Ready::HUP) || engine.is_write_shut(fd) != shut;
+        if ends { Ok(0) } else { Err(Errno::EAGAIN) }
+    });
+    match ended {
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(0),
+        ended => ended,
+    }
+}
+
 /// See [`Sockets::recv`] and [`Sockets::recv_checked`].
 #[inline(always)]
 fn receive<M: Mode>(
@@ -422,6 +450,9 @@ fn receive<M: Mode>(
     flags: RecvFlags,
     check: Option<Check<'_>>,
 ) -> Result<usize, Errno> {
+    if into.is_empty() {
+        return receive_nothing(mode, fd, flags);
+    }
     let mut got = 0;
     call(
         mode,
@@ -533,6 +564,11 @@ impl<T: Transport> Engine<T> {
                 return Ok(taken);
             }
         }
+    }
+
+    /// Was the sending side shut?
+    fn is_write_shut(&self, fd: Fd) -> bool {
+        self.stream(fd).is_ok_and(|stream| self.core.write_closed(stream.conn))
     }
 
     /// Nothing more will ever arrive.

@@ -4,10 +4,10 @@ use super::sockets::{raw, remote};
 use crate::boundary::{Outcome, Refused, refuse};
 use crate::context::Context;
 use crate::memory;
-use base::{Duration, Endpoint};
+use base::Endpoint;
 use libc::{c_int, c_void, iovec, size_t, sockaddr, socklen_t, ssize_t};
 use sock::address::Named;
-use sock::{Errno, Fd, PollFd, Ready, RecvFlags, SendFlags};
+use sock::{Errno, Fd, RecvFlags, SendFlags};
 use std::cell::RefCell;
 
 /// Bytes that a call through several vectors moves at a time, and that a thread keeps for it.
@@ -57,24 +57,6 @@ pub(super) fn send_flags(flags: c_int) -> Outcome<SendFlags> {
     })
 }
 
-/// Receives nothing, as Linux does: 0 where a read would return at once, and 0 when a sleep ends, whatever ends it.
-pub(super) fn receive_nothing(ctx: &Context, fd: Fd, flags: RecvFlags) -> Outcome<usize> {
-    let sockets = ctx.sockets()?;
-    match sockets.recv(fd, &mut [], RecvFlags { dont_wait: true, ..RecvFlags::default() }) {
-        Err(Errno::EAGAIN) if !flags.dont_wait && !sockets.nonblocking(fd)? => {}
-        done => return Ok(done?),
-    }
-    let mut time = [0; 16];
-    sockets.getsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &mut time)?;
-    let half = |at: usize| u64::from_ne_bytes(time[at..at + 8].try_into().unwrap_or_default());
-    let time = Duration::from_secs(half(0)) + Duration::from_micros(half(8));
-    let mut row = [PollFd { fd, interest: Ready::IN, ready: Ready::NONE }];
-    match sockets.poll(&mut row, (time > Duration::ZERO).then_some(time)) {
-        Ok(_) | Err(Errno::EINTR) => Ok(0),
-        Err(e) => Err(e.into()),
-    }
-}
-
 /// Receives into one place or several, one after the other. Each is looked at when there is something for it: what
 /// cannot be put there stays.
 ///
@@ -110,17 +92,13 @@ unsafe fn receive(ctx: &Context, fd: Fd, to: *mut c_void, len: size_t, flags: c_
     let to = [iovec { iov_base: to, iov_len: len }];
     ctx.socket_only(fd)?;
     ctx.unless_no_socket(fd, memory::are_programs(&to))?;
-    let how = ctx.unless_no_socket(fd, recv_flags(flags))?;
     if flags & libc::MSG_ERRQUEUE != 0 {
         ctx.sockets()?.recv_error(fd)?;
         return Ok(0);
     }
-    let got = if len == 0 {
-        receive_nothing(ctx, fd, how)
-    } else {
-        // SAFETY: C's contract.
-        unsafe { receive_into(ctx, fd, &to, how) }
-    };
+    let how = ctx.unless_no_socket(fd, recv_flags(flags))?;
+    // SAFETY: C's contract.
+    let got = unsafe { receive_into(ctx, fd, &to, how) };
     Ok(ctx.unless_no_socket(fd, got)? as ssize_t)
 }
 

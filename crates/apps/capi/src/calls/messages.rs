@@ -1,13 +1,13 @@
 //! recvmsg(2), sendmsg(2) and several of them at once.
 
 use super::data::{fast_open, receive_into, recv_flags, send_flags, send_vectors};
-use crate::boundary::{Outcome, Refused, refuse};
+use crate::boundary::{Outcome, Refused, refuse, set_errno};
 use crate::context::Context;
 use crate::memory;
 use base::Duration;
 use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, ssize_t, timespec};
-use sock::Fd;
 use sock::cmsg::{Control, Stamp};
+use sock::{Errno, Fd, PollFd, Ready, RecvFlags};
 
 /// How the socket wants times of arrival told: each option replaces the one before, so the richest that is on.
 fn stamp(ctx: &Context, fd: Fd) -> Outcome<Stamp> {
@@ -98,31 +98,60 @@ unsafe fn receive_message(ctx: &Context, fd: Fd, message: *mut msghdr, flags: c_
     let v6 = ctx.is_v6(fd)?;
     // SAFETY: C's contract.
     let header = unsafe { memory::value(message) }?;
+    // SAFETY: C's contract.
+    let to = unsafe { parts(&header) }?;
+    memory::are_programs(to)?;
+    let told = flags & libc::MSG_CMSG_CLOEXEC;
     if flags & libc::MSG_ERRQUEUE != 0 {
         let report = ctx.sockets()?.recv_error(fd)?;
         let truncated = if report.truncated { libc::MSG_TRUNC } else { 0 };
         // SAFETY: C's contract.
-        unsafe { tell(message, &Control::of_report(&report, v6), libc::MSG_ERRQUEUE | truncated) }?;
+        unsafe { tell(message, &Control::of_report(&report, v6), libc::MSG_ERRQUEUE | truncated | told) }?;
         return Ok(0);
     }
     let flags = recv_flags(flags)?;
     // SAFETY: C's contract.
-    let to = unsafe { parts(&header) }?;
-    memory::are_programs(to)?;
-    // SAFETY: C's contract.
     let len = unsafe { receive_into(ctx, fd, to, flags) }?;
     let received = ctx.sockets()?.received(fd, len);
-    let told = if received.arrived.is_some() { stamp(ctx, fd)? } else { Stamp::Micros };
+    let stamp = if received.arrived.is_some() { stamp(ctx, fd)? } else { Stamp::Micros };
     // SAFETY: C's contract.
-    unsafe { tell(message, &Control::of_data(&received, told), 0) }?;
+    unsafe { tell(message, &Control::of_data(&received, stamp), told) }?;
     Ok(received.len as ssize_t)
 }
 
-/// See [`ms_sendmsg`].
+/// Is an error pending?
+fn has_error(ctx: &Context, fd: Fd) -> Outcome<bool> {
+    let mut row = [PollFd { fd, interest: Ready::IN, ready: Ready::NONE }];
+    ctx.sockets()?.poll(&mut row, Some(Duration::ZERO))?;
+    Ok(row[0].ready.any(Ready::ERR))
+}
+
+/// Tells a pending error, and takes it, whether or not data is there.
+fn take_error(ctx: &Context, fd: Fd) -> Outcome<()> {
+    let sockets = ctx.sockets()?;
+    match sockets.recv(fd, &mut [], RecvFlags { dont_wait: true, ..RecvFlags::default() }) {
+        Ok(_) | Err(Errno::EAGAIN) => {}
+        Err(e) => return Err(e.into()),
+    }
+    if has_error(ctx, fd)? {
+        let mut error = [0; 4];
+        sockets.getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
+        let error = i32::from_ne_bytes(error);
+        return if error == 0 { Ok(()) } else { Err(Refused(error)) };
+    }
+    Ok(())
+}
+
+/// See [`ms_sendmsg`]. Returns the bytes that were taken, and whether these are all.
 ///
 /// # Safety
 /// C's contract of sendmsg(2).
-unsafe fn send_message(ctx: &Context, fd: Fd, message: *const msghdr, flags: c_int) -> Outcome<ssize_t> {
+unsafe fn send_message(
+    ctx: &Context,
+    fd: Fd,
+    message: *const msghdr,
+    flags: c_int,
+) -> Outcome<(ssize_t, bool)> {
     ctx.is_v6(fd)?;
     // SAFETY: C's contract.
     let header = unsafe { memory::value(message) }?;
@@ -136,7 +165,8 @@ unsafe fn send_message(ctx: &Context, fd: Fd, message: *const msghdr, flags: c_i
     // SAFETY: C's contract.
     unsafe {
         let to = fast_open(ctx, fd, flags, header.msg_name.cast(), header.msg_namelen)?;
-        send_vectors(ctx, fd, from, how, to)
+        let sent = send_vectors(ctx, fd, from, how, to)?;
+        Ok((sent, sent as usize == memory::total(from)))
     }
 }
 
@@ -163,7 +193,10 @@ unsafe fn each(
             Ok(true) => {}
             Ok(false) => return Ok(done as c_int + 1),
             Err(refused) if done == 0 => return Err(refused),
-            Err(_) => return Ok(done as c_int),
+            Err(Refused(errno)) => {
+                set_errno(errno);
+                return Ok(done as c_int);
+            }
         }
     }
     Ok(count as c_int)
@@ -190,12 +223,12 @@ api! {
     /// sendmsg(2). Control messages that mean something to Linux's TCP are EOPNOTSUPP.
     fn ms_sendmsg(ctx, fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
         // SAFETY: C's contract.
-        unsafe { send_message(ctx, fd, message, flags) }
+        unsafe { send_message(ctx, fd, message, flags) }.map(|(sent, _)| sent)
     }
 
     /// recvmmsg(2): several times ms_recvmsg, with MSG_WAITFORONE if you like. The time-out is looked at between the
-    /// messages, as on Linux, and what is left of it is put there. An error behind the first message is not kept for
-    /// the next call.
+    /// messages, as on Linux, and what is left of it is put there. A pending error comes before data. One behind the
+    /// first message is the next call's.
     fn ms_recvmmsg(ctx, fd: c_int, list: *mut mmsghdr, count: c_uint, flags: c_int,
                    timeout: *mut timespec) -> c_int {
         let limit = match timeout.is_null() {
@@ -204,9 +237,16 @@ api! {
             false => Some(ctx.sockets()?.time() + duration(&unsafe { memory::value(timeout) }?)?),
         };
         ctx.is_v6(fd)?;
+        if flags & libc::MSG_ERRQUEUE == 0 {
+            take_error(ctx, fd)?;
+        }
         // SAFETY: C's contract.
         let done = unsafe {
             each(list, count as usize, |message, before| {
+                let waits = before > 0 && flags & libc::MSG_ERRQUEUE == 0 && has_error(ctx, fd)?;
+                if waits && ctx.sockets()?.readable(fd)? == 0 {
+                    return Err(Refused(libc::EAGAIN));
+                }
                 let only_what_is_there = flags & WAIT_FOR_ONE != 0 && before > 0;
                 let flags = flags & !WAIT_FOR_ONE | if only_what_is_there { libc::MSG_DONTWAIT } else { 0 };
                 let len = receive_message(ctx, fd, message, flags)?;
@@ -223,14 +263,12 @@ api! {
         Ok(done)
     }
 
-    /// sendmmsg(2): several times ms_sendmsg, 1,024 of them at most.
+    /// sendmmsg(2): several times ms_sendmsg, 1,024 of them at most. Where one fails behind others, errno says why.
     fn ms_sendmmsg(ctx, fd: c_int, list: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
         ctx.is_v6(fd)?;
         // SAFETY: C's contract.
         unsafe {
-            each(list, (count as usize).min(PARTS_MAX), |message, _| {
-                Ok((send_message(ctx, fd, message, flags)?, true))
-            })
+            each(list, (count as usize).min(PARTS_MAX), |message, _| send_message(ctx, fd, message, flags))
         }
     }
 }

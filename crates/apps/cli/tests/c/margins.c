@@ -103,6 +103,59 @@ static void margin_nothing(void)
     close(server);
 }
 
+static void *shuts(void *server)
+{
+    usleep(30000);
+    shutdown(*(int *)server, SHUT_WR);
+    return NULL;
+}
+
+/* Messages of nothing, and the own end of a connection while a read of nothing sleeps. */
+static void margin_messages(void)
+{
+    int server, client;
+    char back[8];
+    struct linger abort_it = { 1, 0 };
+    struct iovec none = { back, 0 }, some = { back, 8 };
+    struct msghdr nothing = { 0 }, empty = { .msg_iov = &none, .msg_iovlen = 1 };
+    struct msghdr message = { .msg_iov = &some, .msg_iovlen = 1 };
+    struct timeval limit = { 0, 30000 };
+    pthread_t thread;
+    blocking_pair(3166, &server, &client);
+    told(recvmsg(server, &nothing, MSG_DONTWAIT), "recvmsg of nothing");
+    told(recvmsg(server, &empty, MSG_DONTWAIT), "recvmsg of length 0");
+    told(recvmsg(server, &empty, MSG_DONTWAIT | MSG_TRUNC), "with MSG_TRUNC");
+    told(recv(server, back, 8, MSG_OOB | MSG_ERRQUEUE), "MSG_OOB and MSG_ERRQUEUE");
+    told(recv(server, back, 8, MSG_OOB), "MSG_OOB");
+    setsockopt(server, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    told(recvmsg(server, &nothing, 0), "recvmsg of nothing that waits");
+    told(recvmsg(server, &empty, 0), "recvmsg of length 0 that waits");
+    limit = (struct timeval){ 0, 0 };
+    setsockopt(server, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    arrive(client, server, "abc");
+    told(recvmsg(server, &nothing, 0), "recvmsg of nothing while something is there");
+    told(recvmsg(server, &message, MSG_CMSG_CLOEXEC), "MSG_CMSG_CLOEXEC");
+    told(message.msg_flags == MSG_CMSG_CLOEXEC, "it is told");
+    told(setsockopt(server, IPPROTO_IP, IP_FREEBIND, back, 0), "IP_FREEBIND of no byte");
+    pthread_create(&thread, NULL, shuts, &server);
+    told(recv(server, back, 0, 0), "the own end ends a recv of length 0");
+    pthread_join(thread, NULL);
+    hang_up(server, client);
+    for (int how = 0; how < 3; how++) {
+        blocking_pair(3167 + how, &server, &client);
+        raw_setsockopt(client, SOL_SOCKET, SO_LINGER, &abort_it, sizeof abort_it);
+        raw_close(client);
+        if (how == 0)
+            told(recvmsg(server, &nothing, MSG_DONTWAIT), "recvmsg of nothing after a reset");
+        else if (how == 1)
+            told(sendmsg(server, &nothing, MSG_NOSIGNAL), "sendmsg of nothing");
+        else
+            told(send(server, back, 0, MSG_NOSIGNAL), "send of nothing");
+        told(send(server, back, 1, MSG_NOSIGNAL), "send then");
+        close(server);
+    }
+}
+
 static void margin_accept(void)
 {
     int first = listener(3165);
@@ -126,6 +179,7 @@ static void margin_accept(void)
 static void margins(void)
 {
     margin_nothing();
+    margin_messages();
     margin_accept();
     margin_flags();
     margin_options();

@@ -27,8 +27,39 @@ static void lengths(struct list *list, const char *what)
         told(list->head[i].msg_len, "%s: length %d", what, i);
 }
 
+/* A pending error comes before data, in a call of several messages. */
+static void broken_messages(void)
+{
+    int server, client;
+    char back[32];
+    struct list list;
+    struct linger abort_it = { 1, 0 };
+    blocking_pair(3022, &server, &client);
+    arrive(client, server, "01234567");
+    raw_setsockopt(client, SOL_SOCKET, SO_LINGER, &abort_it, sizeof abort_it);
+    raw_close(client);
+    told(recvmmsg(server, made(&list, NULL), PARTS, MSG_DONTWAIT, NULL), "recvmmsg after a reset");
+    lengths(&list, "it");
+    told(recvmmsg(server, made(&list, NULL), 2, MSG_DONTWAIT, NULL), "what is there");
+    lengths(&list, "it");
+    told(recv(server, back, 32, MSG_DONTWAIT), "the end");
+    told(sendmmsg(server, made(&list, "abcdefgh"), 2, MSG_NOSIGNAL), "sendmmsg after it");
+    close(server);
+    blocking_pair(3023, &server, &client);
+    arrive(client, server, "012");
+    raw_setsockopt(client, SOL_SOCKET, SO_LINGER, &abort_it, sizeof abort_it);
+    raw_close(client);
+    told(recv(server, back, 3, 0), "bytes before a reset");
+    made(&list, NULL);
+    list.head[0].msg_hdr.msg_iovlen = list.head[1].msg_hdr.msg_iovlen = 0;
+    told(sendmmsg(server, list.head, 2, MSG_NOSIGNAL), "sendmmsg of nothing after a reset");
+    told(sendmmsg(server, list.head, 2, MSG_NOSIGNAL), "and again");
+    close(server);
+}
+
 static void messages(void)
 {
+    broken_messages();
     int server, client;
     struct list list;
     char back[32];

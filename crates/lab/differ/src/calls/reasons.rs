@@ -54,56 +54,11 @@ const ROWS: &[Line] = &[
 /// the fault, not a reason.
 const BEING_MENDED: &[Line] = &[
     ("sendmmsg", "sendmmsg: *SIGPIPE 1 | *", "the signal of a second message that fails is not sent", false),
-    ("two queues", "rec*MSG_OOB*MSG_ERRQUEUE*: *", "the error queue is looked at first", false),
-    ("recvmmsg", "recvmmsg*: * | *lens *", "a pending error, and the end of data, are told otherwise", false),
-    ("MSG_CMSG_CLOEXEC", "recvm*: flags 0x40000000 *", "the flag is told in msg_flags", true),
-    (
-        "length 0, messages",
-        "recvmsg of nothing*",
-        "a read of nothing waits, or ends, as one of something",
-        false,
-    ),
-    (
-        "length 0, recvmsg",
-        "recvm*sg*, of length 0: *",
-        "a message of length 0 waits, or ends, as one of something",
-        false,
-    ),
-    (
-        "length 0, woken",
-        "recv, of length 0: woke: 0 | *",
-        "the own shutdown does not end a read of length 0",
-        false,
-    ),
-    (
-        "a pending error, by recvmsg",
-        "recvmsg: -1 ECONNRESET | flags 0 name 0 0",
-        "a message of nothing takes a pending error away",
-        false,
-    ),
-    (
-        "a pending error, by send",
-        "send: -1 ECONNRESET | -1 EPIPE SIGPIPE 1",
-        "a message of nothing takes a pending error away",
-        false,
-    ),
     (
         "sendmmsg with flags",
         "sendmmsg *SIGPIPE 1 | lens *",
         "the signal of a second message that fails is not sent",
         false,
-    ),
-    (
-        "sendmmsg of nothing",
-        "sendmmsg: -1 ECONNRESET | lens 0 0 2",
-        "messages of length 0 do not tell a pending error",
-        false,
-    ),
-    (
-        "IP_FREEBIND of a connected socket",
-        "setsockopt IP_FREEBIND*: -1 EINVAL | 0",
-        "it is taken where Linux refuses it",
-        true,
     ),
 ];
 
