@@ -53,13 +53,6 @@ const ROWS: &[Line] = &[
 /// BEING MENDED: faults that are known and have no reason. A row goes when its fault is mended; none stays. Each names
 /// the fault, not a reason.
 const BEING_MENDED: &[Line] = &[
-    ("sendmmsg", "sendmmsg: *SIGPIPE 1 | *", "the signal of a second message that fails is not sent", false),
-    (
-        "sendmmsg with flags",
-        "sendmmsg *SIGPIPE 1 | lens *",
-        "the signal of a second message that fails is not sent",
-        false,
-    ),
 ];
 
 static ALL: LazyLock<Vec<Row>> = LazyLock::new(|| {
