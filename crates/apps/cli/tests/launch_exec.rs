@@ -461,3 +461,20 @@ fn a_hostile_child_has_no_hold_on_its_parent() {
         assert!(count() < before + most, "{how}: {before}, {}", count());
     }
 }
+
+/// A process serves what another one hands it over a UNIX socket.
+#[test]
+fn what_a_process_hands_over_another_serves() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let program = compiled(&bed, "passes");
+    for (at, how) in ["fork", "exec"].into_iter().enumerate() {
+        for (what, port) in [("connection", 8300 + at), ("listener", 8310 + at)] {
+            let port = port.to_string();
+            let _server = launch(&bed, &[&program, what, how, &port]);
+            for _ in 0..20 {
+                let (answer, own) = ask(&bed, &port);
+                assert_eq!(answer, format!("peer {own}"), "{what}, {how}");
+            }
+        }
+    }
+}

@@ -29,10 +29,6 @@ const SEMANTICS: &[Known] = &[
 const LAUNCHED: &[Known] = &[
     ("an urgent byte", "the stack knows no urgent data: the byte stays among the others"),
     ("io_uring_setup", "a ring would move bytes past the launcher; ENOSYS makes programs do without"),
-    ("a connection is handed over", "another process cannot use it; a line on standard error says so"),
-    ("a connection arrives", "the same"),
-    ("a listener is handed over", "the same"),
-    ("a listener arrives", "the same"),
 ];
 
 fn run(bed: &Bed, program: &[&str]) -> String {

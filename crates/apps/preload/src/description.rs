@@ -1,6 +1,7 @@
 //! Open file descriptions behind descriptors of the stack, which dup shares.
 
-use crate::table::{Held, NUMBERS};
+use crate::hooks::real;
+use crate::table::{self, Held, NUMBERS};
 use crate::{epoll, relay, stack};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicUsize, Ordering};
@@ -45,6 +46,19 @@ pub(crate) struct Relayed {
     pub(crate) channel: c_int,
 }
 
+/// A channel that is one description's alone; [`NONE`] is none.
+pub(crate) struct Lent(pub(crate) c_int);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if self.0 != NONE {
+            table::remove_hidden(self.0);
+            // SAFETY: a descriptor of ours that nothing else uses.
+            unsafe { real::close(self.0) };
+        }
+    }
+}
+
 /// Rarely needed state.
 #[derive(Default)]
 pub(crate) struct More {
@@ -57,6 +71,8 @@ pub(crate) struct More {
     pub(crate) watched_by: Vec<epoll::Watcher>,
     /// Of a relayed connection.
     pub(crate) relayed: Option<Relayed>,
+    /// The channel of a connection that another process has handed over.
+    pub(crate) lent: Option<Lent>,
     /// Of a relayed connection: our end and the peer's, as socket addresses. Of a socket that is bound to the link's
     /// device at all addresses, our end alone: the kernel's part has the link's address.
     pub(crate) names: Option<(Vec<u8>, Vec<u8>)>,
@@ -152,6 +168,7 @@ impl Description {
                 fastened: false,
                 watched_by: Vec::new(),
                 relayed: None,
+                lent: None,
                 names: None,
                 watches: Vec::new(),
             }),

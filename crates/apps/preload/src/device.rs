@@ -49,6 +49,13 @@ fn index_of(fd: c_int) -> Outcome<c_int> {
     if done == 0 { Ok(index) } else { Err(Refused(errno())) }
 }
 
+/// Returns true if a socket of the kernel's is bound to the loopback.
+pub(crate) fn is_loopback(fd: c_int) -> bool {
+    // SAFETY: a name.
+    let loopback = unsafe { libc::if_nametoindex(c"lo".as_ptr()) };
+    loopback != 0 && index_of(fd).is_ok_and(|index| index == loopback as c_int)
+}
+
 /// Binds the kernel's part of a socket that is bound to the link's device, at all addresses: over the loopback the
 /// link's address alone reaches it, 127.0.0.1 and ::1 do not. The kernel's answer, or `None` if it is no such socket.
 pub(crate) fn bind_on_link(held: &Held, fd: c_int, named: SocketAddr) -> Option<c_int> {

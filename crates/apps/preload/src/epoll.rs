@@ -377,6 +377,21 @@ pub(crate) fn is_apart(stack: &Stack, target: &Held) -> Outcome<()> {
     Ok(())
 }
 
+/// A connection leaves all sets: what stands for it from now on is the kernel's.
+pub(crate) fn leave_sets(target: &Held) -> Outcome<()> {
+    let stack = stack::open()?;
+    let ours = table::all().0.into_iter().filter_map(|fd| table::ours(fd).map(|held| (fd, held)));
+    let (sets, rest): (Vec<_>, Vec<_>) = ours.partition(|(_, held)| held.kind() == Kind::Epoll);
+    let numbers: Vec<c_int> = rest.iter().filter(|(_, held)| held.is(target)).map(|(fd, _)| *fd).collect();
+    for (_, set) in sets.iter().filter(|(_, set)| set.below() != NONE) {
+        for fd in &numbers {
+            // It is in few of them.
+            let _ = stack.hosted.epoll_ctl_as(set.below(), target.below(), *fd, EpollOp::Delete);
+        }
+    }
+    Ok(())
+}
+
 /// No set of ours has to do with it any more, and, if it is one, it has to do with nothing.
 pub(crate) fn forget(target: &Description) {
     let name = target.name();

@@ -226,12 +226,6 @@ on_descriptors! {
     recvfrom(
         fd: c_int, to: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr, addr_len: *mut socklen_t
     ) -> ssize_t => data::recvfrom;
-    "with TCP_CM_INQ, times of arrival and the error queue."
-    recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t => data::recvmsg;
-    "message by message; the time-out is looked at in between, as on Linux."
-    recvmmsg(
-        fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec
-    ) -> c_int => data::recvmmsg;
     "as on Linux, SIGPIPE included."
     write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t => data::write;
     "as on Linux, SIGPIPE included."
@@ -393,9 +387,15 @@ others! {
     sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t => moves::sendfile;
     "as sendfile."
     sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t => moves::sendfile64;
-    "as send; control messages that mean something to Linux's TCP are EOPNOTSUPP. Over a UNIX socket, handing over a \
-     connection or a listener is EOPNOTSUPP, with one line of warning."
+    "as send; control messages that mean something to Linux's TCP are EOPNOTSUPP. Over a UNIX socket, connections \
+     and listeners can be handed over."
     sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t => rights::sendmsg;
+    "with TCP_CM_INQ, times of arrival and the error queue."
+    recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t => rights::recvmsg;
+    "message by message; the time-out is looked at in between, as on Linux."
+    recvmmsg(
+        fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec
+    ) -> c_int => rights::recvmmsg;
     "as sendmsg, message by message."
     sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int => rights::sendmmsg;
     "knows the number of a stream over a connection."

@@ -6,26 +6,30 @@
 //! given, the thread waits for no child, and what a child may hold here is bounded.
 
 mod ask;
+mod mark;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use crate::bell;
 use crate::boundary::{Refused, errno, inside, say};
 use crate::description::{Description, Kind, NONE, Relayed};
+use crate::epoll;
 use crate::hooks::real;
 use crate::pump::{self, Pump, ROOM};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held};
 use crate::threads;
-use ask::{Question, both_names, discard, hear_child, is_channel, is_whole, refuse};
-pub(crate) use ask::{adopt_channel, get_option, set_option};
-use libc::{c_int, c_void, epoll_event, iovec, msghdr, ssize_t};
+use ask::{Question, both_names, discard, hear_child, is_whole, refuse};
+pub(crate) use ask::{adopt_channel, get_option, is_channel, set_option};
+use libc::{c_int, c_void, epoll_event, ssize_t};
+pub(crate) use mark::{Mark, named_pair};
 use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets, address};
-use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use wire::{close, pair, receive, send};
 
 /// This process's way to its parent.
 static CHANNEL: AtomicI32 = AtomicI32::new(NONE);
@@ -44,6 +48,8 @@ enum Request {
     GetOption = 4,
     /// A channel for a child of its own, about the connections that it may still ask for itself.
     Share = 5,
+    /// A channel for another process that gets one of the connections from it: for its options alone.
+    Lend = 6,
 }
 
 /// Bytes of a request (which, and of what), and of the names that answer it: our end and the peer's.
@@ -91,20 +97,6 @@ impl Heirs {
         }
         let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
         Some(Heirs { parents, childs, streams: streams.to_vec(), taken: Vec::new() })
-    }
-}
-
-pub(crate) fn pair(kind: c_int) -> Option<[c_int; 2]> {
-    let mut ends = [NONE; 2];
-    // SAFETY: room for two.
-    let done = unsafe { libc::socketpair(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0, ends.as_mut_ptr()) };
-    (done == 0).then_some(ends)
-}
-
-fn close(fd: c_int) {
-    if fd != NONE {
-        // SAFETY: a descriptor of ours.
-        unsafe { real::close(fd) };
     }
 }
 
@@ -193,6 +185,19 @@ pub(crate) fn settle(held: &Held) -> Result<(), Refused> {
     Ok(())
 }
 
+/// Returns a channel about a relayed connection's options, for another process that gets the connection from this one;
+/// `None` if there is no descriptor.
+pub(crate) fn lend(held: &Description) -> Option<c_int> {
+    let relayed = held.more().relayed.filter(|relayed| relayed.channel != NONE)?;
+    inside(|| {
+        let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
+        // The process that has the connection may be gone: then nothing answers.
+        send(relayed.channel, &mut request(Request::Lend, held), parents, 0);
+        close(parents);
+        Some(childs)
+    })
+}
+
 /// Takes connections before another program has this process. Standard input, output and error must be sockets by then,
 /// and `all` of them where that program is not launched. A launched program takes the others when it uses them:
 /// until then the parent, which may go on with the connection, gets what comes.
@@ -237,30 +242,6 @@ pub(crate) fn name_for_fork(streams: &[Held]) {
 pub(crate) fn adopt_way(fd: c_int) {
     adopt_channel(fd);
     CHANNEL.store(fd, Ordering::Release);
-}
-
-/// Receives a message: how long it was, or -1, and the descriptor that came with it. The kernel drops all others.
-fn receive(channel: c_int, into: &mut [u8], flags: c_int) -> (ssize_t, Option<c_int>) {
-    let mut control = [0_u64; 4];
-    let mut part = iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    // SAFETY: zeroes are a msghdr, and everything that it points to lives in this frame.
-    unsafe {
-        let mut message: msghdr = MaybeUninit::zeroed().assume_init();
-        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
-        let got = loop {
-            match real::recvmsg(channel, &raw mut message, flags | libc::MSG_CMSG_CLOEXEC) {
-                -1 if errno() == libc::EINTR => {}
-                got => break got,
-            }
-        };
-        let header = if got < 0 { None } else { libc::CMSG_FIRSTHDR(&raw const message).as_ref() };
-        let fd = header
-            .filter(|header| header.cmsg_type == libc::SCM_RIGHTS)
-            .map(|header| libc::CMSG_DATA(header).cast::<c_int>().read_unaligned());
-        (got, fd)
-    }
 }
 
 // --- the parent ------------------------------------------------------------------------------------------------------
@@ -317,9 +298,19 @@ pub(crate) fn owes() -> bool {
 /// The connection's numbers stand for a socket from now on, which a thread of this process relays: the C library's
 /// streams read and write the numbers 0 to 2 without a call that comes here.
 pub(crate) fn relay_to_itself(held: &Held) -> Result<(), Refused> {
+    relay_by(held, Pump::own)
+}
+
+/// As [`relay_to_itself`], of a connection that goes to another process, too. Sets of epoll lose it.
+pub(crate) fn relay_to_another(held: &Held) -> Result<(), Refused> {
+    epoll::leave_sets(held)?;
+    relay_by(held, Pump::new)
+}
+
+fn relay_by(held: &Held, pump: fn(Held, c_int) -> Pump) -> Result<(), Refused> {
     let stack = stack::open()?;
     inside(|| {
-        let [mine, childs] = pair(libc::SOCK_STREAM).ok_or(Refused(libc::EMFILE))?;
+        let [mine, childs] = named_pair(stack, held).ok_or(Refused(libc::EMFILE))?;
         let made = Description::make(Kind::Relayed, held.is_v6(), NONE);
         let mut more = made.more();
         more.names = Some(names_of(stack, held));
@@ -335,7 +326,7 @@ pub(crate) fn relay_to_itself(held: &Held) -> Result<(), Refused> {
             table::put(fd, made.clone());
         }
         close(childs);
-        begin(vec![Pump::own(held.clone(), threads::hidden(mine))]);
+        begin(vec![pump(held.clone(), threads::hidden(mine))]);
         Ok(())
     })
 }
@@ -600,7 +591,7 @@ impl Relay {
                 Heard::Released => true,
                 Heard::Gone => false,
                 Heard::Take(held) => self.give(at, held, room),
-                Heard::Share(channel) => self.share(at, channel),
+                Heard::Share(channel, lent) => self.share(at, channel, lent),
                 Heard::Question(question) => {
                     let given = child.taken.contains(&question.handle);
                     let about =
@@ -616,16 +607,17 @@ impl Relay {
         }
     }
 
-    /// Listens to a child of a child; returns true.
-    fn share(&mut self, at: usize, channel: c_int) -> bool {
+    /// Listens to a child of a child, or to a process that a child has handed the connection `lent`; returns true.
+    fn share(&mut self, at: usize, channel: c_int, lent: Option<usize>) -> bool {
         let Some(child) = &self.children[at] else { return false };
-        let (streams, root) = (child.streams.clone(), child.root);
+        let mut other = child.shared(channel, lent);
+        let root = other.root;
         if self.children.iter().flatten().filter(|child| child.root == root).count() > SHARES_MAX {
             say("a child has more children of its own than may have its connections: those are gone there");
             close(channel);
         } else {
-            let channel = threads::hidden(channel);
-            self.attend(Child { channel, streams, taken: Vec::new(), root });
+            other.channel = threads::hidden(channel);
+            self.attend(other);
         }
         true
     }
@@ -654,7 +646,7 @@ impl Relay {
             child.taken.push(handle);
             return send(channel, &mut given.names, given.childs, libc::MSG_DONTWAIT);
         }
-        let Some([mine, childs]) = pair(libc::SOCK_STREAM) else { return refuse(channel) };
+        let Some([mine, childs]) = named_pair(self.stack, &held) else { return refuse(channel) };
         let mut names = raw_names(self.stack, &held);
         if !send(channel, &mut names, childs, libc::MSG_DONTWAIT) {
             close(childs);
@@ -719,8 +711,8 @@ enum Heard {
     Released,
     /// It wants a connection; none is left of that name.
     Take(Option<Held>),
-    /// A child of its own has the other end of this.
-    Share(c_int),
+    /// A child of its own has the other end of this, or another process that it has handed this connection.
+    Share(c_int, Option<usize>),
     Question(Question),
 }
 
@@ -744,8 +736,8 @@ impl Child {
         }
         let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
         let (request, handle) = if bytes.len() == REQUEST { (word(0), word(8)) } else { (0, 0) };
-        if request == Request::Share as u64 && with != NONE {
-            return Heard::Share(with);
+        if [Request::Share as u64, Request::Lend as u64].contains(&request) && with != NONE {
+            return Heard::Share(with, (request == Request::Lend as u64).then_some(handle as usize));
         }
         close(with);
         let which = self.streams.iter().position(|held| held.name() as u64 == handle);
@@ -755,6 +747,15 @@ impl Child {
             request if request == Request::Release as u64 => Heard::Released,
             _ => Heard::Gone,
         }
+    }
+
+    /// A child of its own, which may ask for what it may still ask for, or a process that it has handed the connection
+    /// `lent`, which may ask for the options of that.
+    fn shared(&self, channel: c_int, lent: Option<usize>) -> Child {
+        let mut taken = self.taken.clone();
+        taken.retain(|handle| lent == Some(*handle));
+        let streams = if lent.is_none() { self.streams.clone() } else { Vec::new() };
+        Child { channel, streams, taken, root: self.root }
     }
 
     /// Whether it may ask for this connection.
@@ -777,23 +778,4 @@ fn raw_names(stack: &Stack, held: &Held) -> [u8; 2 * NAME] {
 /// Returns both ends of a connection as socket addresses.
 pub(crate) fn names_of(stack: &Stack, held: &Held) -> (Vec<u8>, Vec<u8>) {
     both_names(&raw_names(stack, held), held.is_v6())
-}
-
-/// Sends bytes and a descriptor with them; returns true if they went.
-fn send(channel: c_int, bytes: &mut [u8], fd: c_int, flags: c_int) -> bool {
-    let mut control = [0_u64; 4];
-    let mut part = iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    // SAFETY: zeroes are a msghdr; everything that it points to lives in this frame, with room for one descriptor.
-    unsafe {
-        let mut message: msghdr = MaybeUninit::zeroed().assume_init();
-        (message.msg_name, message.msg_iov, message.msg_iovlen) = (null_mut(), &raw mut part, 1);
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as usize;
-        let Some(header) = libc::CMSG_FIRSTHDR(&raw const message).as_mut() else { return false };
-        header.cmsg_level = libc::SOL_SOCKET;
-        header.cmsg_type = libc::SCM_RIGHTS;
-        header.cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
-        libc::CMSG_DATA(header).cast::<c_int>().write_unaligned(fd);
-        real::sendmsg(channel, &raw const message, libc::MSG_NOSIGNAL | flags) == bytes.len() as ssize_t
-    }
 }

@@ -685,7 +685,7 @@ pub(crate) unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -
 const STRANGE: &str = "the launcher has not made this socket, or has left it to the kernel";
 
 /// Returns true if the number is a TCP socket of the kernel's.
-fn is_tcp(fd: c_int) -> bool {
+pub(crate) fn is_tcp(fd: c_int) -> bool {
     let is = |name, value| kernels_number(fd, libc::SOL_SOCKET, name) == Some(value);
     is(libc::SO_TYPE, libc::SOCK_STREAM) && is(libc::SO_PROTOCOL, libc::IPPROTO_TCP)
 }
@@ -817,7 +817,7 @@ fn is_v6_only(fd: c_int) -> bool {
 }
 
 /// Returns an option of the kernel's socket that is a number.
-fn kernels_number(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
+pub(crate) fn kernels_number(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
     let (mut value, mut len) = (0, size_of::<c_int>() as socklen_t);
     let to = (&raw mut value).cast::<c_void>();
     // SAFETY: room for a number.

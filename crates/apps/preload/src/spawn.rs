@@ -202,7 +202,7 @@ fn lend(fd: c_int) -> Option<Lent> {
         let _ = relay::settle(&held);
         return None;
     }
-    let [mine, childs] = relay::pair(libc::SOCK_STREAM)?;
+    let [mine, childs] = relay::named_pair(stack::opened()?, &held)?;
     // SAFETY: numbers alone.
     unsafe {
         if held.is_nonblocking() {

@@ -160,6 +160,13 @@ rows! {
         before MARIADB_FILES
         server MARIADBD
         client MARIADB
+    node_cluster Server on 80 needs "node curl"
+        before "printf 'const c = require(\"cluster\"), f = require(\"fs\").readFileSync(\"file\")
+if (c.isPrimary) { c.fork(); c.fork() } else require(\"http\").createServer((q, r) =>
+    r.end(q.url == \"/file\" ? f : process.pid + \"\\\\n\")).listen(80, \"0.0.0.0\")' >a.js"
+        server "exec node a.js"
+        client "[ $(for i in 1 2 3 4 5 6; do curl -sSf http://$S/; done | sort -u | wc -l) = 2 ]
+                for i in 1 2 3 4; do curl -sSf -o got http://$S/file; cmp got file; done"
     openssh Server on 22 needs "sshd ssh ssh-keygen"
         before SSH_KEYS
         server SSHD

@@ -178,7 +178,7 @@ pub(super) fn is_whole(got: ssize_t, wanted: usize) -> bool {
 }
 
 /// Returns true of what children send: ends of pairs such as this library makes.
-pub(super) fn is_channel(fd: c_int) -> bool {
+pub(crate) fn is_channel(fd: c_int) -> bool {
     let is = |name: c_int, wanted: c_int| {
         let (mut value, mut len) = (0, size_of::<c_int>() as libc::socklen_t);
         // SAFETY: room for a number.

@@ -1,5 +1,7 @@
 //! Goal: whatever a child says, it has what it was given and no more, and nothing that it sends stays here.
 use super::*;
+use libc::{iovec, msghdr};
+use std::mem::MaybeUninit;
 
 fn child(taken: &[usize]) -> (Child, c_int) {
     let [channel, childs] = pair(libc::SOCK_SEQPACKET).unwrap();
@@ -68,7 +70,7 @@ fn of_several_channels_one_is_taken() {
     let [theirs, ours] = pair(libc::SOCK_SEQPACKET).unwrap();
     say_with(childs, &[Request::Share as u64, 7], ours, 5);
     close(ours);
-    let Heard::Share(shared) = child.hear() else { panic!("a channel") };
+    let Heard::Share(shared, None) = child.hear() else { panic!("a channel") };
     close(shared);
     assert!(ends(theirs), "the others are nowhere");
     assert!(is_open(child.channel) && matches!(child.hear(), Heard::Nothing));
@@ -83,5 +85,19 @@ fn a_connection_that_was_not_given_is_none() {
     assert!(refuse(child.channel));
     // A child that does not read its answers is not waited for.
     assert!((0..1_000_000).any(|_| !refuse(child.channel)));
+    [childs, child.channel].into_iter().for_each(close);
+}
+
+#[test]
+fn a_lent_channel_serves_one_connection() {
+    let (mut child, childs) = child(&[7, 8]);
+    for (lent, has) in [(7, &[7][..]), (9, &[])] {
+        let [theirs, ours] = pair(libc::SOCK_SEQPACKET).unwrap();
+        say_with(childs, &[Request::Lend as u64, lent], ours, 1);
+        let Heard::Share(channel, Some(heard)) = child.hear() else { panic!("a channel") };
+        let other = child.shared(channel, Some(heard));
+        assert_eq!((&other.taken[..], other.streams.len(), other.root), (has, 0, child.root));
+        [channel, theirs, ours].into_iter().for_each(close);
+    }
     [childs, child.channel].into_iter().for_each(close);
 }

@@ -81,10 +81,7 @@ pub(super) const ROWS: &[Row] = &[
     part(Socket, "SIOCGPGRP"),
     part(Socket, "SIOCSPGRP"),
     part(Ip, "SIOCGIFCONF"),
-    part(Socket, "SCM_RIGHTS").differs(
-        &["sendmsg of a connection"],
-        "A connection or a listener is not handed over to another process: EOPNOTSUPP, and one line says so.",
-    ),
+    part(Socket, "SCM_RIGHTS"),
     part(Epoll, "epoll_create, epoll_create1"),
     part(Epoll, "epoll_ctl"),
     part(Epoll, "epoll_wait, epoll_pwait, epoll_pwait2"),
