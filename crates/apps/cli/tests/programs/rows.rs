@@ -380,6 +380,21 @@ fastcgi_temp_path %s/f;uwsgi_temp_path %s/u;scgi_temp_path %s/s;server{listen 80
                 $D >conf"
         server "exec nginx -c $D/conf -e stderr"
         client "aria2c -q -x 4 -s 4 -k 1M -o got http://$S/file"
+    grpc_of_python Client on 50051 needs "/usr/lib/python3/dist-packages/grpc"
+        server "exec /usr/bin/python3 -c 'import grpc, concurrent.futures as f
+class H(grpc.GenericRpcHandler):
+    def service(self, d): return grpc.unary_unary_rpc_method_handler(lambda q, c: open(\"file\", \"rb\").read())
+s = grpc.server(f.ThreadPoolExecutor(4)); s.add_generic_rpc_handlers((H(),))
+s.add_insecure_port(\"0.0.0.0:50051\"); s.start(); s.wait_for_termination()'"
+        client "/usr/bin/python3 -c 'import grpc, os
+c = grpc.insecure_channel(os.environ[\"S\"] + \":50051\")
+for i in range(4): open(\"got\", \"wb\").write(c.unary_unary(\"/a/b\")(b\"x\", timeout=20))'"
+    java_of_urls Client on 80 needs "java javac python3"
+        before "printf 'import java.net.*; import java.nio.file.*; public class A { public static void main(String[] a)
+throws Exception { try (var in = new URL(\"http://\" + System.getenv(\"S\") + \"/file\").openStream()) {
+Files.copy(in, Path.of(\"got\")); } } }' >A.java"
+        server "exec python3 -m http.server 80"
+        client "java A.java"
     lftp Client on 21 needs "lftp vsftpd"
         before VSFTPD_CONF
         server VSFTPD
