@@ -253,6 +253,31 @@ fn apache_with_events_and_with_workers() {
     }
 }
 
+/// Processes of Apache accept from one listener, and end when there are too many of them.
+#[test]
+fn apache_with_a_process_for_each_connection_loses_none() {
+    let Some((bed, _)) = bed(&["apache2", "ab"]) else { return };
+    let dir = at(&bed, "");
+    write(&bed, "small", &"s".repeat(64));
+    sh("chmod", &["-R", "a+rX", &dir]).expect("every user can read");
+    let modules = "/usr/lib/apache2/modules";
+    let conf = format!(
+        "ServerRoot {dir}\nPidFile {dir}/pid\nServerName x\nListen 80\nDocumentRoot {dir}\nErrorLog {dir}/log\n\
+         LoadModule mpm_prefork_module {modules}/mod_mpm_prefork.so\n\
+         LoadModule authz_core_module {modules}/mod_authz_core.so\nUser www-data\nGroup www-data\n"
+    );
+    let conf = write(&bed, "apache.conf", &conf);
+    // At its end it sends a signal to its process group.
+    let _server = launch(&bed, &["setsid", "apache2", "-D", "FOREGROUND", "-f", &conf]);
+    let small = format!("http://{SERVER_ADDR}/small");
+    ask(&bed, "curl", &["-sSf", "-o", "/dev/null", &small]);
+    let args = ["-q", "-n", "20000", "-c", "16", &small];
+    let said = bed.in_ns_within(&bed.client, 200, "ab", &args).unwrap_or_else(|e| panic!("ab: {e}"));
+    let failed = said.lines().find(|line| line.starts_with("Failed requests:"));
+    assert!(said.contains("Complete requests:      20000"), "{said}");
+    assert!(failed.is_some_and(|line| line.ends_with(" 0")), "{said}");
+}
+
 #[test]
 fn haproxy_listens_and_connects() {
     let Some((bed, bytes)) = bed(&["haproxy"]) else { return };
