@@ -285,7 +285,7 @@ pub(crate) unsafe fn recvmmsg(
     })
 }
 
-/// What a received message handed over is ours, if it was the sender's.
+/// Takes over what a received message hands over, if it was the sender's.
 ///
 /// # Safety
 /// The kernel has filled the message.

@@ -1,7 +1,7 @@
 /*
  * passes WHAT HOW PORT: a process listens and hands WHAT (each "connection", or its "listener") over a UNIX socket to
- * another one, which it has made before by HOW ("fork" or "exec"). That one answers a line with the port of its peer, if
- * calls of all kinds say that it has the connection.
+ * another one, which it has made before by HOW ("fork" or "exec"). That one answers a line with the port of its peer,
+ * if calls of all kinds say that it has the connection.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
-//! Names of the sockets that stand for relayed connections. Our end of each pair is bound to an abstract name that tells
-//! both ends of the connection, so a process that receives the other end over a UNIX socket knows what it is.
+//! Names of the sockets that stand for relayed connections. Our end of each pair is bound to an abstract name that
+//! tells both ends of the connection, so a process that receives the other end over a UNIX socket knows what it is.
 
 use super::{NAME, names_of, pair};
 use crate::boundary::errno;
@@ -22,7 +22,7 @@ const BEGIN: usize = offset_of!(sockaddr_un, sun_path) + 1;
 
 const _: () = assert!(PREFIX.len() + 1 + HANDLE + 2 * 36 + UNIQUE < size_of::<sockaddr_un>() - 2);
 
-/// What the name of a connection's socket says.
+/// The content of a socket's name: which connection it stands for.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Mark {
     pub(crate) v6: bool,
@@ -101,7 +101,7 @@ impl Mark {
         Mark::read(std::str::from_utf8(&text).ok().filter(|_| trusted)?)
     }
 
-    /// What a process that has received the socket notes; options are asked for over `channel`.
+    /// Returns the note of a process that has received the socket; options are asked for over `channel`.
     pub(crate) fn relayed(&self, channel: c_int) -> Relayed {
         Relayed { handle: self.handle, channel }
     }
