@@ -316,6 +316,80 @@ fn a_process_that_is_killed_at_any_moment_takes_nothing_from_another() {
     survivor.stop().expect("it ends");
 }
 
+fn signal(pid: u32, name: &str) {
+    let done = Command::new("kill").args([name, &pid.to_string()]).status().expect("kill runs");
+    assert!(done.success(), "{name} {pid}");
+}
+
+/// One of two workers is stopped: the other answers all that is new, as workers with one listener on the kernel do.
+/// Connections of the stopped one wait, and when it goes on it takes part again.
+fn a_stopped_worker_keeps_no_share(pids: [u32; 2], client: &mut Helper, lengths: &[usize]) {
+    let open = client.ask("open 40");
+    even(&open, lengths);
+    signal(pids[0], "-STOP");
+    let (answers, slowest) = client.ask_timed("short 20");
+    assert_eq!(answers, vec![lengths[1]; 20], "{slowest:?}");
+    assert!(slowest < Duration::from_millis(3500), "{slowest:?}");
+    signal(pids[0], "-CONT");
+    assert_eq!(client.ask("again"), open);
+    let took_part = (0..20).any(|_| client.ask_timed("short 20").0.contains(&lengths[0]));
+    assert!(took_part, "it has no share again");
+    even(&client.ask_timed("short 200").0, lengths);
+    assert_eq!(client.ask("again"), open);
+}
+
+#[test]
+fn a_worker_that_is_stopped_keeps_no_new_connections() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let lengths = [1000, 1001];
+    let workers = lengths.map(|length| worker(&bed, "nic:ms0", length));
+    let mut client = Helper::start(&bed.client, "a_client");
+    client.ask("short 20");
+    let [first, second] = [workers[0].pid(), workers[1].pid()];
+    a_stopped_worker_keeps_no_share([first, second], &mut client, &lengths);
+    // Now the other one, which came last and has only the packet socket.
+    let lengths = [1001, 1000];
+    a_stopped_worker_keeps_no_share([second, first], &mut client, &lengths);
+}
+
+/// Workers of a launched program have one listener by fork.
+#[test]
+fn a_launched_worker_that_is_stopped_keeps_no_new_connections() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let code = r"
+import os, socket, sys, threading
+def answer(conn, length):
+    while conn.recv(4096):
+        conn.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % length + b'x' * length)
+listener = socket.create_server(('', 80))
+for nth in range(2):
+    if os.fork() == 0:
+        with open(sys.argv[1] + str(nth), 'w') as file:
+            file.write(str(os.getpid()))
+        while True:
+            threading.Thread(target=answer, args=(listener.accept()[0], 1000 + nth), daemon=True).start()
+os.wait()
+";
+    let named = bed.dir.join("worker-");
+    let named = named.to_str().expect("a path");
+    let args = ["run", "--link", "nic:ms0", "--", "python3", "-c", code, named];
+    let _launched = bed.spawn(&bed.server, Path::new(MILLSTREAM), &args).expect("it starts");
+    let pid = |nth: u32| std::fs::read_to_string(format!("{named}{nth}")).ok()?.parse::<u32>().ok();
+    let mut client = Helper::start(&bed.client, "a_client");
+    let lengths = [1000, 1001];
+    let both = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        client.ask("briefly") == [1] && {
+            let answers = client.ask_timed("short 20").0;
+            lengths.iter().all(|length| answers.contains(length))
+        }
+    });
+    assert!(both, "the workers do not share");
+    let pids = [0, 1].map(|nth| pid(nth).expect("it has written its number"));
+    a_stopped_worker_keeps_no_share(pids, &mut client, &lengths);
+    pids.iter().for_each(|pid| signal(*pid, "-KILL"));
+}
+
 /// Returns the orders to a helper of this role, line by line; nothing where the test runner runs the role itself.
 fn orders(role: &str) -> impl Iterator<Item = String> {
     let here = std::env::var(ROLE).is_ok_and(|wanted| wanted == role);

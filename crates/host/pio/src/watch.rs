@@ -13,19 +13,19 @@ use std::sync::Arc;
 pub(crate) struct Watch {
     bell: Arc<Bell>,
     monitor: Monitor,
-    /// News of other kinds.
-    also: Option<RawFd>,
+    /// News of other kinds; the kernel skips what is negative.
+    also: [RawFd; 2],
 }
 
 impl Watch {
     /// Of interface `ifindex` of the caller's network namespace.
     pub(crate) fn new(ifindex: u32, scope: Scope) -> io::Result<Watch> {
-        Ok(Watch { bell: Arc::new(Bell::new()?), monitor: Monitor::open(ifindex, scope)?, also: None })
+        Ok(Watch { bell: Arc::new(Bell::new()?), monitor: Monitor::open(ifindex, scope)?, also: [-1; 2] })
     }
 
-    /// A descriptor more whose news end a sleep; its owner keeps it open.
-    pub(crate) fn watch_also(&mut self, fd: RawFd) {
-        self.also = Some(fd);
+    /// Descriptors more whose news end a sleep; their owner keeps them open.
+    pub(crate) fn watch_also(&mut self, fds: [RawFd; 2]) {
+        self.also = fds;
     }
 
     /// Sleeps until `fd` has packets (or room for some, if `blocked`), the kernel has news, the bell rings or
@@ -41,8 +41,8 @@ impl Watch {
             interest(self.bell.fd(), libc::POLLIN),
             interest(fd, events),
             interest(self.monitor.fd(), libc::POLLIN),
-            // The kernel skips what is negative.
-            interest(self.also.unwrap_or(-1), libc::POLLIN),
+            interest(self.also[0], libc::POLLIN),
+            interest(self.also[1], libc::POLLIN),
         ];
         let wake = sys::sleep(&self.bell, &mut fds, timeout)?;
         if fds[2].revents != 0 {
@@ -58,7 +58,7 @@ impl Watch {
 
     /// Returns the descriptors to poll for an owner that sleeps by itself.
     pub(crate) fn poll_fds(&self, fd: RawFd) -> Vec<RawFd> {
-        [fd, self.monitor.fd()].into_iter().chain(self.also).collect()
+        [fd, self.monitor.fd()].into_iter().chain(self.also).filter(|fd| *fd >= 0).collect()
     }
 
     /// Appends what the kernel has to tell, and keeps `caps` and `down` true to it.

@@ -1,9 +1,10 @@
 //! The file in which a group's memory lies: found by its name, locked byte by byte, watched by inotify.
 
-use super::table::Place;
+use super::table::{Place, Table};
 use super::{flows, table};
 use crate::shared;
 use crate::sys::{self, Lock, check};
+use base::{Duration, Instant};
 use ring::shared::SharedMemory;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -15,9 +16,15 @@ use std::path::{Path, PathBuf};
 
 /// A word of the header that nothing reads: writing it is what watchers hear.
 const BELL: u64 = 63 * 8;
-/// Bytes of the file that are locked, not read: one for who changes the group, then one for each member.
+/// Bytes of the file that are locked, not read: one for who changes the group, then one for each member. The first is
+/// another one after each holder that was passed over.
 const CHANGING: i64 = 0;
 const FIRST: i64 = 1;
+const CHANGING_AGAIN: i64 = 1 << 32;
+/// How long the lock of a process that may be stopped is waited for. Holders that run need it for milliseconds.
+const HELD_MAX: Duration = Duration::from_secs(1);
+/// How often it is tried meanwhile.
+const TRY_EVERY: Duration = Duration::from_millis(1);
 /// How often a file that was removed under our hands is looked for again.
 const TRIES: u32 = 20;
 
@@ -30,7 +37,23 @@ pub(super) struct GroupFile {
 /// A group's file, opened and locked.
 pub(super) struct Find {
     pub(super) file: GroupFile,
-    pub(super) memory: SharedMemory,
+    pub(super) table: Table,
+    pub(super) lock: Held,
+}
+
+/// Right to change a group: the number of the lock.
+#[derive(Clone, Copy)]
+pub(super) struct Held(u64);
+
+impl Held {
+    fn byte(self) -> i64 {
+        if self.0 == 0 { CHANGING } else { CHANGING_AGAIN + (self.0 & 0xffff_ffff) as i64 }
+    }
+
+    /// Is it still the group's lock? If not, other members have changed the group meanwhile.
+    pub(super) fn counts(self, table: &Table) -> bool {
+        table.turn() == self.0
+    }
 }
 
 /// How the names of groups begin.
@@ -65,23 +88,24 @@ impl GroupFile {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         for _ in 0..TRIES {
-            let group = GroupFile { path: path.clone(), file: shared::open(&mut options, &path)? };
-            group.lock()?;
-            let meta = group.file.metadata()?;
-            if meta.nlink() == 0 {
-                // The last member removed it before we had the lock.
-                continue;
-            }
-            let len = table::LEN as u64;
-            if meta.len() == 0 {
-                group.file.set_len(len)?;
-            } else if meta.len() != len {
+            let file = GroupFile { path: path.clone(), file: shared::open(&mut options, &path)? };
+            let (len, table_len) = (file.file.metadata()?.len(), table::LEN as u64);
+            // Whoever comes first gives it its size, and another one that comes at once gives it the same.
+            if len == 0 {
+                file.file.set_len(table_len)?;
+            } else if len != table_len {
                 return Err(io::ErrorKind::InvalidData.into());
             }
-            group.allocate(0, table::HEADER)?;
-            let memory = SharedMemory::of_file(group.file.as_fd(), table::LEN)?;
+            file.allocate(0, table::HEADER)?;
+            let table = Table::new(SharedMemory::of_file(file.file.as_fd(), table::LEN)?);
+            let lock = file.lock(&table)?;
+            if file.file.metadata()?.nlink() == 0 {
+                // The last member removed it before we had the lock.
+                file.unlock(lock)?;
+                continue;
+            }
             sweep(Some(&path))?;
-            return Ok(Find { file: group, memory });
+            return Ok(Find { file, table, lock });
         }
         Err(io::ErrorKind::TimedOut.into())
     }
@@ -100,13 +124,48 @@ impl GroupFile {
         check(unsafe { libc::fallocate(self.file.as_raw_fd(), 0, at as i64, len as i64) }).map(drop)
     }
 
-    /// Waits for the right to change the group.
-    pub(super) fn lock(&self) -> io::Result<()> {
-        Lock::Wait.of(self.file.as_fd(), CHANGING)
+    /// Waits for the right to change the group; a holder that is stopped is passed over after [`HELD_MAX`].
+    ///
+    /// # Errors
+    /// A stopped process holds it in a group that has no members, which it may be about to begin or to remove.
+    pub(super) fn lock(&self, table: &Table) -> io::Result<Held> {
+        let since = sys::monotonic();
+        loop {
+            if let Some(held) = self.try_lock(table, since)? {
+                return Ok(held);
+            }
+            std::thread::sleep(TRY_EVERY);
+        }
     }
 
-    pub(super) fn unlock(&self) -> io::Result<()> {
-        Lock::Free.of(self.file.as_fd(), CHANGING)
+    /// Takes the right if it is free, for a member that has tried since `since`; [`GroupFile::lock`] otherwise.
+    ///
+    /// # Errors
+    /// See [`GroupFile::lock`].
+    pub(super) fn try_lock(&self, table: &Table, since: Instant) -> io::Result<Option<Held>> {
+        let held = Held(table.turn());
+        match Lock::Take.of(self.file.as_fd(), held.byte()) {
+            Ok(()) if held.counts(table) => Ok(Some(held)),
+            Ok(()) => self.unlock(held).map(|()| None),
+            Err(error) if !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Err(error),
+            Err(_) if sys::monotonic().since(since) < HELD_MAX => Ok(None),
+            Err(_) if self.has_members() => {
+                table.pass_over(held.0);
+                Ok(None)
+            }
+            Err(_) => {
+                let path = self.path.display();
+                let help = "end or continue it (`fuser` names it)";
+                Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("{path} is locked by a process that does not run; {help}"),
+                ))
+            }
+        }
+    }
+
+    pub(super) fn unlock(&self, held: Held) -> io::Result<()> {
+        Lock::Free.of(self.file.as_fd(), held.byte())
     }
 
     /// Takes a member's byte, and the memory of its flows.
@@ -116,10 +175,10 @@ impl GroupFile {
     }
 
     /// Gives a member's byte and the right to change the group back.
-    pub(super) fn give_up(&self, member: usize) {
+    pub(super) fn give_up(&self, member: usize, held: Held) {
         // What fails here ends with the descriptor.
         let _ = Lock::Free.of(self.file.as_fd(), FIRST + member as i64);
-        let _ = self.unlock();
+        let _ = self.unlock(held);
         self.notify();
     }
 
@@ -178,12 +237,19 @@ pub(crate) fn sweep(but: Option<&Path>) -> io::Result<()> {
         let mut options = File::options();
         let Ok(file) = shared::open(options.read(true).write(true), &path) else { continue };
         let group = GroupFile { path, file };
-        if Lock::Take.of(group.file.as_fd(), CHANGING).is_ok() {
+        let mut word = [0; 8];
+        let held = match group.file.read_exact_at(&mut word, table::TURN_AT) {
+            Ok(()) => Held(u64::from_ne_bytes(word)),
+            // It was just made.
+            Err(_) => Held(0),
+        };
+        if Lock::Take.of(group.file.as_fd(), held.byte()).is_ok() {
+            // Another lock counts only where there are members.
             if !group.has_members() {
                 group.remove();
             }
             // By hand: a child that another thread forks meanwhile would keep it.
-            group.unlock()?;
+            group.unlock(held)?;
         }
     }
     Ok(())
@@ -207,13 +273,33 @@ pub(super) fn may_live(process: u64) -> bool {
     process >> 32 != namespace() || number <= 0 || !gone()
 }
 
-/// Hears of news in the files of groups.
-pub(crate) struct Watcher(OwnedFd);
+/// Hears of news in the files of groups, and of the time to look at them.
+pub(crate) struct Watcher {
+    news: OwnedFd,
+    timer: OwnedFd,
+}
 
 impl Watcher {
     pub(crate) fn new() -> io::Result<Watcher> {
         // SAFETY: returns a new descriptor.
-        unsafe { sys::owned(libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC)) }.map(Watcher)
+        let news = unsafe { sys::owned(libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC)) }?;
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: returns a new descriptor.
+        let timer = unsafe { sys::owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags)) }?;
+        Ok(Watcher { news, timer })
+    }
+
+    /// Becomes readable at `at` and not before, or not at all.
+    pub(crate) fn wake_at(&self, at: Option<Instant>) -> io::Result<()> {
+        // SAFETY: all zero is a timer that does not run.
+        let mut timer: libc::itimerspec = unsafe { std::mem::zeroed() };
+        let at = at.map_or(0, |at| at.as_nanos().max(1));
+        timer.it_value.tv_sec = (at / 1_000_000_000) as libc::time_t;
+        timer.it_value.tv_nsec = (at % 1_000_000_000) as libc::c_long;
+        let (fd, absolute) = (self.timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME);
+        // SAFETY: reads `timer`, and writes no old value.
+        check(unsafe { libc::timerfd_settime(fd, absolute, &raw const timer, std::ptr::null_mut()) })
+            .map(drop)
     }
 
     /// A group more.
@@ -221,11 +307,12 @@ impl Watcher {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let news = libc::IN_MODIFY | libc::IN_CLOSE_WRITE;
         // SAFETY: a string that ends in NUL.
-        check(unsafe { libc::inotify_add_watch(self.0.as_raw_fd(), path.as_ptr(), news) }).map(drop)
+        check(unsafe { libc::inotify_add_watch(self.news.as_raw_fd(), path.as_ptr(), news) }).map(drop)
     }
 
-    pub(crate) fn fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+    /// Returns the descriptors that become readable.
+    pub(crate) fn fds(&self) -> [RawFd; 2] {
+        [self.news.as_raw_fd(), self.timer.as_raw_fd()]
     }
 
     /// Was there news since the last call?
@@ -234,8 +321,9 @@ impl Watcher {
         let mut any = false;
         loop {
             // SAFETY: the array is writable for its size.
-            let got =
-                unsafe { libc::read(self.0.as_raw_fd(), events.as_mut_ptr().cast(), size_of_val(&events)) };
+            let got = unsafe {
+                libc::read(self.news.as_raw_fd(), events.as_mut_ptr().cast(), size_of_val(&events))
+            };
             if got <= 0 {
                 return any;
             }

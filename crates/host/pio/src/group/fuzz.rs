@@ -13,6 +13,8 @@ const PEERS: u16 = 2000;
 #[derive(Default)]
 struct Known {
     serving: bool,
+    /// The others believe that it does not run; it may be wrong.
+    stalled: bool,
     /// Buckets that its filter lets through.
     filter: Buckets,
     /// Its flows, by their peers.
@@ -22,6 +24,13 @@ struct Known {
 thread_local! {
     /// One memory for all inputs of a thread: mapping it anew costs more than an input does.
     static TABLE: Table = Table::new(SharedMemory::private(LEN));
+}
+
+impl Known {
+    /// Is it to have buckets?
+    fn shares(&self) -> bool {
+        self.serving && !self.stalled
+    }
 }
 
 struct Model<'a> {
@@ -59,8 +68,10 @@ fn has(buckets: &Buckets, at: usize) -> bool {
 
 impl Model<'_> {
     fn step(&mut self, input: &mut Input<'_>) {
-        let kind = input.u8() % 16;
+        let kind = input.u8() % 18;
         match kind {
+            16 => self.stall(input),
+            17 => self.resume(input),
             0 => self.join(),
             1 => self.leave(input),
             2 | 3 => self.serve(input),
@@ -92,7 +103,7 @@ impl Model<'_> {
     }
 
     fn servers(&self) -> usize {
-        self.members.values().filter(|known| known.serving).count()
+        self.members.values().filter(|known| known.shares()).count()
     }
 
     fn join(&mut self) {
@@ -110,7 +121,7 @@ impl Model<'_> {
         let before = self.heirs();
         self.table.leave(member);
         let Some(known) = self.members.remove(&member) else { return };
-        self.moved(&before, known.serving.then_some(member));
+        self.moved(&before, known.shares().then_some(member));
     }
 
     fn serve(&mut self, input: &mut Input<'_>) {
@@ -119,6 +130,28 @@ impl Model<'_> {
         known.serving = !known.serving;
         let (serving, before) = (known.serving, self.heirs());
         self.table.serve(member, serving);
+        self.moved(&before, Some(member));
+    }
+
+    /// A member is taken for one that does not run, unless it is the last that shares.
+    fn stall(&mut self, input: &mut Input<'_>) {
+        let Some(member) = self.pick(input) else { return };
+        let (before, rest) = (self.heirs(), self.table.sharing() & !(1 << member));
+        self.table.stall(1 << member);
+        assert_eq!(self.table.is_stalled(member), rest != 0 || self.members[&member].stalled);
+        if let Some(known) = self.members.get_mut(&member).filter(|_| rest != 0) {
+            known.stalled = true;
+            assert!((0..BUCKETS).all(|at| self.table.owner(at) != Some(member)));
+        }
+        self.moved(&before, Some(member));
+    }
+
+    fn resume(&mut self, input: &mut Input<'_>) {
+        let Some(member) = self.pick(input) else { return };
+        let before = self.heirs();
+        self.table.resume(member);
+        let Some(known) = self.members.get_mut(&member) else { return };
+        known.stalled = false;
         self.moved(&before, Some(member));
     }
 
@@ -131,7 +164,7 @@ impl Model<'_> {
         let shares: Vec<_> = self
             .members
             .iter()
-            .filter(|(_, known)| known.serving)
+            .filter(|(_, known)| known.shares())
             .map(|(member, _)| share(*member))
             .collect();
         let (least, most) = (shares.iter().min(), shares.iter().max());
@@ -216,7 +249,7 @@ impl Model<'_> {
         for (member, known) in self.members.iter().filter(|(member, _)| self.table.is_sole(**member)) {
             let elsewhere =
                 self.members.iter().any(|(other, known)| other != member && !known.flows.is_empty());
-            assert!(known.serving && self.servers() == 1 && !elsewhere);
+            assert!(known.shares() && self.servers() == 1 && !elsewhere);
         }
         for peer in 0..PEERS {
             let free = !self.lives(peer);

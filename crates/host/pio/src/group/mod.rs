@@ -13,7 +13,9 @@
 //!
 //! **Life and death.** A member holds a lock on its byte of the file, which the kernel takes back when it dies. The
 //! others hear of that, and of deals, by inotify: the dead's file is closed, a deal writes to it. Beside that they
-//! look twice a second, lest a descriptor that a child has inherited hide a death.
+//! look twice a second, lest a descriptor that a child has inherited hide a death. A member that is stopped lives and
+//! answers nobody: `stalled` says how the others notice, and its buckets are dealt to those that run. Its connections
+//! stay its own.
 //!
 //! **Alone** a member tells nothing and asks no other member; when a second one comes, its stack is asked for the
 //! flows that it has ([`NetEvent::Shared`](crate::NetEvent)), and only then does it hand buckets over.
@@ -21,6 +23,7 @@
 mod file;
 mod flows;
 pub(crate) mod fuzz;
+mod stalled;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -33,14 +36,17 @@ use crate::port::ClaimError;
 use crate::sys;
 use base::{Duration, FlowKey, Instant};
 pub(crate) use file::sweep;
-use file::{Find, GroupFile};
+use file::{Find, GroupFile, Held};
+use stalled::Question;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use table::Table;
 
 /// How often a member looks whether the others live, whatever it heard.
-pub(crate) const LOOK: Duration = Duration::from_millis(500);
+pub(crate) const LOOK: Duration = Duration::from_millis(250);
+/// A lock that was refused longer ago than this was free meanwhile.
+const REFUSED_MAX: Duration = Duration::from_secs(3);
 
 /// This process in a group.
 pub(crate) struct Member {
@@ -67,20 +73,30 @@ struct Upkeep {
     seen: u64,
     /// The next look at the others.
     look_at: Instant,
+    question: Question,
+    /// Since when another process has held the lock that this one wants.
+    refused: Option<Instant>,
+    /// The lock, until [`Member::settle_in`].
+    entering: Option<Held>,
 }
 
 impl Member {
     /// Joins the group of `place` on interface `ifindex`, among processes that say `share`, or begins it; the second is
     /// false where others are there. Nothing else comes or goes until [`Member::settle_in`].
     pub(crate) fn join(ifindex: u32, place: Place, share: u64) -> Result<(Member, bool), ClaimError> {
-        let Find { file, memory } = GroupFile::open(ifindex, &place).map_err(ClaimError::Os)?;
-        let table = Table::new(memory);
+        let Find { file, table, lock } = GroupFile::open(ifindex, &place).map_err(ClaimError::Os)?;
         // A child that another thread forks meanwhile inherits the lock: given back by hand, not by closing.
         let (number, alone) = enter(&file, &table, &place, share).or_else(|refused| {
-            file.unlock().map_err(ClaimError::Os)?;
+            file.unlock(lock).map_err(ClaimError::Os)?;
             Err(refused)
         })?;
-        let upkeep = Mutex::new(Upkeep { seen: 0, look_at: sys::monotonic() + LOOK });
+        let upkeep = Mutex::new(Upkeep {
+            seen: 0,
+            look_at: sys::monotonic() + LOOK,
+            question: Question::new(),
+            refused: None,
+            entering: Some(lock),
+        });
         let member = Member {
             place,
             file,
@@ -104,7 +120,9 @@ impl Member {
 
     /// The kernel has granted the port: others may come.
     pub(crate) fn settle_in(&self) -> Result<(), ClaimError> {
-        self.file.unlock().map_err(ClaimError::Os)?;
+        if let Some(lock) = self.lock().entering.take() {
+            self.file.unlock(lock).map_err(ClaimError::Os)?;
+        }
         self.file.notify();
         Ok(())
     }
@@ -146,10 +164,36 @@ impl Member {
         if before == u32::from(!wanted) {
             // The file's lock is between processes, this one between our threads.
             let _ours = self.lock();
-            self.file.lock()?;
-            self.table.serve(self.number, wanted);
-            self.file.unlock()?;
-            self.file.notify();
+            let lock = self.file.lock(&self.table)?;
+            self.change(lock, |table| table.serve(self.number, wanted))?;
+        }
+        Ok(())
+    }
+
+    /// Changes the group under the lock, and gives the lock back. `change` may come twice.
+    fn change(&self, mut lock: Held, change: impl Fn(&Table)) -> io::Result<()> {
+        loop {
+            change(&self.table);
+            let counted = lock.counts(&self.table);
+            self.file.unlock(lock)?;
+            if counted {
+                break;
+            }
+            // This process was stopped, and others went on: what it has done is mixed with what they have.
+            lock = self.file.lock(&self.table)?;
+        }
+        self.file.notify();
+        Ok(())
+    }
+
+    /// Changes the group if the lock is free; if not, the next look tries again.
+    fn change_soon(&self, upkeep: &mut Upkeep, change: impl Fn(&Table)) -> io::Result<()> {
+        let now = sys::monotonic();
+        let since = upkeep.refused.filter(|at| now.since(*at) < REFUSED_MAX).unwrap_or(now);
+        upkeep.refused = Some(since);
+        if let Some(lock) = self.file.try_lock(&self.table, since)? {
+            upkeep.refused = None;
+            self.change(lock, change)?;
         }
         Ok(())
     }
@@ -212,14 +256,16 @@ impl Member {
     /// buckets assigned to others. Returns true if the filter may have to change.
     pub(crate) fn look(&self, news: bool) -> io::Result<bool> {
         let now = sys::monotonic();
+        self.table.beat(self.number);
         let mut upkeep = self.lock();
         let due = now >= upkeep.look_at;
         if due {
             upkeep.look_at = now + LOOK;
         }
-        if news || due {
-            self.bury()?;
+        if due || news {
+            self.bury(&mut upkeep)?;
         }
+        self.find_stalled(now, due, news, &mut upkeep)?;
         if !self.is_many() && self.table.present().count_ones() > 1 {
             self.many.store(true, Ordering::SeqCst);
         }
@@ -232,21 +278,45 @@ impl Member {
         Ok(due || self.table.generation() != upkeep.seen)
     }
 
+    /// Returns when the next look is due, if other members are there.
+    pub(crate) fn look_at(&self) -> Option<Instant> {
+        let upkeep = self.lock();
+        let next = Instant::earliest(Some(upkeep.look_at), upkeep.question.due());
+        next.filter(|_| self.is_many())
+    }
+
     /// Removes those that are dead.
-    fn bury(&self) -> io::Result<()> {
-        let dead = |file: &GroupFile, table: &Table| {
+    fn bury(&self, upkeep: &mut Upkeep) -> io::Result<()> {
+        let dead = |table: &Table| {
             let others = table.present() & !(1 << self.number);
-            (0..table::MEMBERS).find(|other| others >> other & 1 == 1 && !lives(file, table, *other))
+            (0..table::MEMBERS).find(|other| others >> other & 1 == 1 && !lives(&self.file, table, *other))
         };
-        if dead(&self.file, &self.table).is_none() {
+        if dead(&self.table).is_none() {
             return Ok(());
         }
-        self.file.lock()?;
-        while let Some(other) = dead(&self.file, &self.table) {
-            self.table.leave(other);
+        self.change_soon(upkeep, |table| {
+            while let Some(other) = dead(table) {
+                table.leave(other);
+            }
+        })
+    }
+
+    /// Takes part again after having been stopped; deals the buckets of members that do not run to others.
+    fn find_stalled(&self, now: Instant, due: bool, news: bool, upkeep: &mut Upkeep) -> io::Result<()> {
+        if self.table.is_stalled(self.number) {
+            self.change_soon(upkeep, |table| table.resume(self.number))?;
         }
-        self.file.unlock()?;
-        self.file.notify();
+        let others = self.table.sharing() & !(1 << self.number);
+        if upkeep.question.silent(now, &self.table, others) != 0 {
+            let question = upkeep.question.clone();
+            self.change_soon(upkeep, |table| table.stall(question.still(table, others)))?;
+        }
+        if news {
+            upkeep.question.on_news(now);
+        }
+        if due && upkeep.question.ask(now, &self.table, others) {
+            self.file.notify();
+        }
         Ok(())
     }
 
@@ -296,14 +366,24 @@ fn lives(file: &GroupFile, table: &Table, member: usize) -> bool {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        if self.pid != std::process::id() || self.file.lock().is_err() {
-            // A program that looks next finds the lock free.
+        if self.pid != std::process::id() {
             return;
         }
-        self.table.leave(self.number);
-        if self.table.present() == 0 {
-            self.file.remove();
+        let mut entering = self.lock().entering.take();
+        // Without the lock it is as dead as a process that was killed, which the others bury.
+        while let Ok(lock) = entering.take().map_or_else(|| self.file.lock(&self.table), Ok) {
+            self.table.leave(self.number);
+            let counted = lock.counts(&self.table);
+            if counted && self.table.present() == 0 {
+                self.file.remove();
+            }
+            if counted {
+                return self.file.give_up(self.number, lock);
+            }
+            // This process was stopped, and others went on: what it has done is mixed with what they have.
+            if self.file.unlock(lock).is_err() {
+                return;
+            }
         }
-        self.file.give_up(self.number);
     }
 }

@@ -1,24 +1,28 @@
 //! Table that the members of a group share: the members, the owner of each bucket, the flows of each member.
 //!
 //! ```text
-//!   words 0..64        magic, share, place, secrets, generation, who is present, who is serving
+//!   words 0..64        magic, share, place, secrets, generation, who is present, who is serving, who is stalled, turn
 //!        64..128       ready: the generation of the deal that a member's filter obeys
 //!       128..384       owner of each bucket: who answers new and unknown flows
 //!       384..640       heir of each bucket: who it was dealt to; owner and heir differ until the owner hands it over
 //!       640..896       holders of each bucket: a bit for each member that may have flows in it
 //!       896..960       process of each member
+//!      1024..2048      beat of each member, on a cache line of its own: how often it has looked after the group
 //!   16 KiB + 2 MiB n   flows of member n (`flows`)
 //! ```
 //! A bucket's owner alone hands it over, between two packets of its own: so no moment exists at which two members take
-//! the same SYN. Only a dead owner is not asked. Who deals, joins, leaves or buries holds the group's lock; the words
-//! are atomics, and readers need no lock.
+//! the same SYN. An owner that is dead or stalled is not asked. Who deals, joins, leaves or buries holds the group's
+//! lock; the words are atomics, and readers need no lock.
+//!
+//! A *stalled* member is there and has flows, but does not run (SIGSTOP, a frozen cgroup): it gets no share until it
+//! runs again and says so.
 
 use super::flows::{self, Flows};
 use crate::peer_hash::PeerHash;
 use base::{Addr, FlowKey, SipKey};
 use ring::shared::{SharedMemory, WORD};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Parts into which flows to a shared port are divided, by a keyed hash of the peer's address and port.
 pub(crate) const BUCKETS: usize = 256;
@@ -29,6 +33,8 @@ const _: () = assert!(MEMBERS == u64::BITS as usize && BUCKETS.is_power_of_two()
 
 /// Bytes before the flows.
 pub(super) const HEADER: usize = 16 << 10;
+/// Where the number of the lock lies in the file.
+pub(super) const TURN_AT: u64 = (TURN * WORD) as u64;
 /// Bytes of the whole.
 pub(super) const LEN: usize = HEADER + MEMBERS * flows::LEN;
 
@@ -39,17 +45,23 @@ const SECRET: usize = 5;
 const GENERATION: usize = 7;
 const PRESENT: usize = 8;
 const SERVING: usize = 9;
+const STALLED: usize = 10;
+/// Says which byte of the file is the group's lock; outlives the group's members.
+const TURN: usize = 11;
 const READY: usize = 64;
 const OWNER: usize = 128;
 const HEIR: usize = 384;
 const HOLDERS: usize = 640;
 const PROCESS: usize = 896;
-const USED: usize = PROCESS + MEMBERS;
+const BEAT: usize = 1024;
+/// Words from one beat to the next: members raise theirs all the time.
+const BEAT_LINE: usize = 16;
+const USED: usize = BEAT + MEMBERS * BEAT_LINE;
 
-const _: () = assert!(USED * WORD <= HEADER);
+const _: () = assert!(USED * WORD <= HEADER && PROCESS + MEMBERS <= BEAT);
 
 /// Says what the memory is, and which version of its layout.
-const FORMAT: u64 = 0x6d73_6772_6f75_7002;
+const FORMAT: u64 = 0x6d73_6772_6f75_7003;
 /// Nothing.
 const NONE: u64 = u64::MAX;
 
@@ -108,7 +120,7 @@ fn bit(member: usize) -> u64 {
 }
 
 /// The members in a mask.
-fn each(mut mask: u64) -> impl Iterator<Item = usize> {
+pub(super) fn each(mut mask: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let next = (mask != 0).then(|| mask.trailing_zeros() as usize)?;
         mask &= mask - 1;
@@ -140,7 +152,7 @@ impl Table {
 
     /// Begins anew: a group of `place`, of processes that say `share`, without members.
     pub(super) fn reset(&self, share: u64, place: &Place, secret: [u64; 2]) {
-        (0..USED).for_each(|at| self.set(at, 0));
+        (0..USED).filter(|at| *at != TURN).for_each(|at| self.set(at, 0));
         (OWNER..HOLDERS).for_each(|at| self.set(at, NONE));
         for (at, word) in place.words().into_iter().enumerate() {
             self.set(PLACE + at, word);
@@ -214,6 +226,7 @@ impl Table {
         self.flows(member).clear();
         self.set(READY + member, 0);
         self.set(PROCESS + member, process);
+        self.word(STALLED).fetch_and(!bit(member), SeqCst);
         self.word(PRESENT).fetch_or(bit(member), SeqCst);
     }
 
@@ -221,6 +234,7 @@ impl Table {
     pub(super) fn leave(&self, member: usize) {
         self.word(SERVING).fetch_and(!bit(member), SeqCst);
         self.word(PRESENT).fetch_and(!bit(member), SeqCst);
+        self.word(STALLED).fetch_and(!bit(member), SeqCst);
         for at in 0..BUCKETS {
             self.word(HOLDERS + at).fetch_and(!bit(member), SeqCst);
         }
@@ -238,10 +252,58 @@ impl Table {
         self.deal();
     }
 
+    /// Members that do not run get no share, unless no other member wants connections. (Under the lock.)
+    pub(super) fn stall(&self, members: u64) {
+        let members = members & self.present();
+        if self.get(SERVING) & !self.get(STALLED) & !members != 0 {
+            self.word(STALLED).fetch_or(members, SeqCst);
+            self.deal();
+        }
+    }
+
+    /// A member runs again. (Under the lock.)
+    pub(super) fn resume(&self, member: usize) {
+        self.word(STALLED).fetch_and(!bit(member), SeqCst);
+        self.deal();
+    }
+
+    /// Is the member called stalled?
+    pub(super) fn is_stalled(&self, member: usize) -> bool {
+        self.get(STALLED) & bit(member) != 0
+    }
+
+    /// Returns the members that have a share, or are to have one.
+    pub(super) fn sharing(&self) -> u64 {
+        self.get(SERVING) & !self.get(STALLED)
+    }
+
+    /// A member has looked after the group.
+    pub(super) fn beat(&self, member: usize) {
+        // Two cores of the member that count as one have looked all the same.
+        let beat = self.word(BEAT + member * BEAT_LINE);
+        beat.store(beat.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Returns a number that changes while the member runs.
+    pub(super) fn beats(&self, member: usize) -> u64 {
+        self.word(BEAT + member * BEAT_LINE).load(Relaxed)
+    }
+
+    /// Returns the number of the lock that is the group's now.
+    pub(super) fn turn(&self) -> u64 {
+        self.get(TURN)
+    }
+
+    /// The holder of lock `turn` does not run: the next one is the group's.
+    pub(super) fn pass_over(&self, turn: u64) {
+        // Another member may have been faster.
+        let _ = self.word(TURN).compare_exchange(turn, turn + 1, SeqCst, SeqCst);
+    }
+
     /// Deals the buckets to those who want connections: shares differ by one at most, and no bucket moves that need
     /// not.
     fn deal(&self) {
-        let serving = self.get(SERVING);
+        let serving = self.sharing();
         let serves = |member: u64| member < MEMBERS as u64 && serving & 1 << member != 0;
         let mut heirs: [u64; BUCKETS] = std::array::from_fn(|at| self.get(HEIR + at));
         heirs.iter_mut().filter(|heir| !serves(**heir)).for_each(|heir| *heir = NONE);
@@ -262,12 +324,13 @@ impl Table {
         }
         let mut takers = each(serving).flat_map(|member| std::iter::repeat_n(member as u64, due[member]));
         heirs.iter_mut().filter(|heir| **heir == NONE).for_each(|heir| *heir = takers.next().unwrap_or(NONE));
-        let present = self.present();
+        let running = self.present() & !self.get(STALLED);
         for (at, heir) in heirs.into_iter().enumerate() {
             self.set(HEIR + at, heir);
             let owner = self.get(OWNER + at);
-            if owner >= MEMBERS as u64 || present & 1 << owner == 0 {
-                self.set(OWNER + at, heir);
+            if owner >= MEMBERS as u64 || running & 1 << owner == 0 {
+                // A process that was stopped here and runs again changes nothing that has changed meanwhile.
+                let _ = self.word(OWNER + at).compare_exchange(owner, heir, SeqCst, SeqCst);
             }
         }
         self.word(GENERATION).fetch_add(1, SeqCst);
@@ -311,10 +374,9 @@ impl Table {
             if owner.load(SeqCst) != member as u64 || heir == member as u64 {
                 continue;
             }
-            if heir >= MEMBERS as u64 {
-                owner.store(NONE, SeqCst);
-            } else if self.get(READY + heir as usize) >= generation {
-                owner.store(heir, SeqCst);
+            if heir >= MEMBERS as u64 || self.get(READY + heir as usize) >= generation {
+                // Taken over meanwhile, it is not this member's to hand over.
+                let _ = owner.compare_exchange(member as u64, heir, SeqCst, SeqCst);
             } else {
                 left = true;
             }

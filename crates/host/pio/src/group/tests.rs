@@ -148,7 +148,7 @@ fn a_death_is_noticed_and_a_grave_is_no_obstacle() {
     watcher.watch(first.path()).expect("a file");
     // As a process that is killed: its descriptors are closed, and nothing is said.
     second.die();
-    let mut news = [sys::interest(watcher.fd(), libc::POLLIN)];
+    let mut news = [sys::interest(watcher.fds()[0], libc::POLLIN)];
     assert_eq!(sys::poll(&mut news, Some(Duration::from_secs(1))).expect("poll"), 1);
     assert!(watcher.take() && !watcher.take());
     tend(&[&first]);
@@ -160,4 +160,107 @@ fn a_death_is_noticed_and_a_grave_is_no_obstacle() {
     assert_eq!(shares(&[&again]), [2000]);
     drop(again);
     assert!(!path.exists());
+}
+
+/// Looks as members do that run, until `until` is true or five seconds are over.
+fn run(members: &[&Member], until: impl Fn() -> bool) {
+    let end = sys::monotonic() + Duration::from_secs(5);
+    while !until() {
+        assert!(sys::monotonic() < end, "it does not come");
+        std::thread::sleep(Duration::from_millis(5));
+        for member in members {
+            member.look(false).expect("looks");
+            member.obeys(member.view().1);
+        }
+    }
+}
+
+#[test]
+fn a_member_that_does_not_run_has_no_share_until_it_runs() {
+    if !own_namespace() {
+        return;
+    }
+    let any = place("0.0.0.0");
+    let all = [join(&any), join(&any), join(&any)];
+    let [first, second, third] = &all;
+    [first, second].iter().for_each(|member| member.serve(true).expect("serves"));
+    tend(&[first, second, third]);
+    let key =
+        |port| FlowKey::new(Endpoint::new(addr("10.0.0.1"), 4321), Endpoint::new(addr("10.0.0.2"), port));
+    let held = key((500..1000).find(|port| first.answers(&key(*port), true)).expect("it has a share"));
+    first.on_flow(&held, true);
+    // The first is stopped. A third one that accepts nothing looks after the group all the same.
+    run(&[second, third], || shares(&[first, second, third]) == [0, 2000, 0]);
+    assert!(
+        !second.answers(&held, true) && !second.answers(&held, false),
+        "the connection is the first one's"
+    );
+    // The last that runs keeps what it has, should it stop too.
+    let end = sys::monotonic() + Duration::from_millis(800);
+    run(&[third], || sys::monotonic() > end);
+    assert_eq!(shares(&[first, second, third]), [0, 2000, 0]);
+    // It runs again.
+    run(&[first, second, third], || shares(&[first, second, third]).iter().take(2).all(|share| *share > 600));
+    assert!(!first.table.is_stalled(0) && !first.table.is_stalled(1));
+}
+
+#[test]
+fn members_that_run_are_not_taken_for_stalled() {
+    if !own_namespace() {
+        return;
+    }
+    let any = place("0.0.0.0");
+    let (first, second) = (join(&any), join(&any));
+    [&first, &second].iter().for_each(|member| member.serve(true).expect("serves"));
+    tend(&[&first, &second]);
+    let (generation, end) = (first.deal(), sys::monotonic() + Duration::from_secs(2));
+    run(&[&first, &second], || sys::monotonic() > end);
+    assert_eq!(first.deal(), generation);
+    // All were stopped, or the machine was busy: the first that comes judges nothing.
+    first.look(false).expect("looks");
+    std::thread::sleep(Duration::from_millis(900));
+    first.look(false).expect("looks");
+    assert_eq!(first.deal(), generation);
+}
+
+#[test]
+fn a_stopped_holder_of_the_lock_stops_no_other_member() {
+    if !own_namespace() {
+        return;
+    }
+    let any = place("0.0.0.0");
+    let (first, second) = (join(&any), join(&any));
+    [&first, &second].iter().for_each(|member| member.serve(true).expect("serves"));
+    tend(&[&first, &second]);
+    // The first is stopped while it changes the group.
+    let held = first.file.lock(&first.table).expect("locks");
+    second.serve(false).expect("parks");
+    second.serve(true).expect("serves");
+    let third = join(&any);
+    third.serve(true).expect("serves");
+    run(&[&second, &third], || shares(&[&first, &second, &third])[0] == 0);
+    drop(third);
+    // It goes on: it notices, and does what it was doing once more.
+    assert!(!held.counts(&first.table));
+    first.change(held, |table| table.serve(first.number, true)).expect("changes");
+    run(&[&first, &second], || shares(&[&first, &second]).iter().all(|share| *share > 600));
+    let path = first.path().to_owned();
+    drop((first, second));
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_stopped_holder_of_the_lock_of_an_empty_group_is_named() {
+    if !own_namespace() {
+        return;
+    }
+    let any = place("0.0.0.0");
+    let found = GroupFile::open(1, &any).expect("a file");
+    let refused = match Member::join(1, any, SHARE) {
+        Err(ClaimError::Os(error)) => error.to_string(),
+        _ => panic!("it may not be begun by two"),
+    };
+    assert!(refused.contains("locked by a process that does not run"), "{refused}");
+    drop(found);
+    join(&any);
 }

@@ -21,7 +21,7 @@ use crate::ledger;
 use crate::peer_hash::PeerHash;
 use crate::port::{ClaimError, PortClaim};
 use crate::sys::{self, SockAddr, check};
-use base::Addr;
+use base::{Addr, Instant};
 use ring::Line;
 use std::collections::BTreeMap;
 use std::io;
@@ -74,6 +74,8 @@ struct Table {
     filtered: filter::Intervals,
     shared: Vec<Shared>,
     spread: Spread,
+    /// When the watcher's timer wakes the sleepers.
+    look_at: Option<Instant>,
     /// Why the ports could not be taken on an interface that is back: they are the kernel's.
     refusal: Option<String>,
 }
@@ -189,6 +191,7 @@ impl Claims {
             filtered: Vec::new(),
             shared: Vec::new(),
             spread,
+            look_at: None,
             refusal: None,
         };
         let marks = (0..PORTS).map(|_| AtomicU8::new(0)).collect();
@@ -202,9 +205,9 @@ impl Claims {
         Key::of(claim).place()
     }
 
-    /// Returns the descriptor that becomes readable when a group has news.
-    pub(super) fn news_fd(&self) -> Option<RawFd> {
-        self.watcher.as_ref().map(Watcher::fd)
+    /// Returns the descriptors that become readable when a group has news or is to be looked at.
+    pub(super) fn news_fds(&self) -> Option<[RawFd; 2]> {
+        self.watcher.as_ref().map(Watcher::fds)
     }
 
     /// A packet socket joins, on no interface yet: it gets its filter.
@@ -402,11 +405,17 @@ impl Claims {
 
     /// Looks after the groups that we are in: the dead are buried, and the filters follow the deal.
     pub(super) fn look(&self) -> io::Result<()> {
-        let news = self.watcher.as_ref().is_some_and(Watcher::take);
+        let Some(watcher) = &self.watcher else { return Ok(()) };
+        let news = watcher.take();
         let mut table = self.lock();
         let mut stale = false;
         for member in table.members() {
             stale |= member.look(news)?;
+        }
+        let next = table.members().filter_map(|member| member.look_at()).min();
+        if next != table.look_at {
+            watcher.wake_at(next)?;
+            table.look_at = next;
         }
         if stale { table.obey() } else { Ok(()) }
     }

@@ -308,7 +308,7 @@ impl Packet {
         }
         let tells = caps.queue == 0;
         let mut watch = Watch::new(ifindex, if whole { Scope::Link } else { Scope::All })?;
-        claims.news_fd().into_iter().for_each(|fd| watch.watch_also(fd));
+        claims.news_fds().into_iter().for_each(|fds| watch.watch_also(fds));
         Ok(Packet {
             caps,
             socket,
@@ -671,7 +671,7 @@ impl PacketIo for Packet {
             self.seek(events);
         }
         // Even without a group now: what one that was left says must be heard, or it would end every sleep.
-        if self.claims.news_fd().is_some() {
+        if self.claims.news_fds().is_some() {
             self.tend(events);
         }
     }
