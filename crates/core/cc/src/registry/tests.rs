@@ -292,3 +292,40 @@ fn a_full_registry_says_so() {
     }
     assert_eq!(registry.register("more", fixed("more")), Err(RegisterError::Full));
 }
+
+/// A receiver that acknowledges each segment in ten pieces gains nothing from any policy (RFC 3465, section 2; RFC
+/// 5681, section 3.1).
+#[test]
+fn dividing_acknowledgments_gains_nothing() {
+    let mut registry = Registry::new();
+    registry.allow_unfair(true).unwrap();
+    let names: Vec<&str> = registry.available().map(|row| row.name).collect();
+    for (name, ssthresh) in names.iter().flat_map(|name| [(*name, None), (*name, Some(10))]) {
+        let [whole, divided] = [1, 10].map(|pieces| {
+            let mut control = registry.create(name).unwrap();
+            control.on_established(&crate::testing::path(10, ssthresh));
+            for nth in 0..200 {
+                for _ in 0..pieces {
+                    let rtt = Duration::from_millis(100);
+                    control.on_ack(&AckSample {
+                        now: Instant::from_millis(1_000 + 10 * nth),
+                        bytes: crate::testing::MSS / pieces,
+                        sacked: 0,
+                        segments: 1,
+                        in_flight: control.window().cwnd,
+                        rtt: Some(rtt),
+                        srtt: rtt,
+                        min_rtt: rtt,
+                        rate: None,
+                        window_limited: true,
+                        in_recovery: false,
+                        paced: false,
+                        hystart: &crate::HyStartLimits::STANDARD,
+                    });
+                }
+            }
+            control.window().cwnd
+        });
+        assert!(divided <= whole + crate::testing::MSS, "{name}: {divided} and {whole}");
+    }
+}
