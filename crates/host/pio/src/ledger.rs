@@ -30,8 +30,8 @@ pub(crate) struct Ledger {
 
 /// How the names of all ledgers begin.
 const NAME: &str = "xdp.";
-/// How often one that was taken for a dead author's is begun again.
-const TRIES: u32 = 5;
+/// How often one that another process judges, or took for a dead author's, is begun again.
+const TRIES: u32 = 20;
 
 fn name(ifindex: u32) -> io::Result<String> {
     Ok(format!("{NAME}{}.{ifindex}", sys::network()?))
@@ -51,7 +51,10 @@ impl Ledger {
             let file =
                 shared::open(File::options().read(true).write(true).create_new(true).mode(0o600), &path)?;
             file.set_len(LEN as u64)?;
-            Lock::Wait.of(file.as_fd(), JUDGE)?;
+            // A process that judges this one may be stopped: it is not waited for.
+            if Lock::Take.of(file.as_fd(), JUDGE).is_err() {
+                continue;
+            }
             Lock::Take.of(file.as_fd(), AUTHOR)?;
             // Others may read it only now: a reader can lock the byte, too.
             file.set_permissions(Permissions::from_mode(0o644))?;

@@ -206,8 +206,6 @@ pub(crate) fn user() -> u32 {
 /// opens of this one, are excluded, and it ends with the last descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lock {
-    /// Wait for it.
-    Wait,
     /// Take it, or fail.
     Take,
     /// Give it back.
@@ -218,7 +216,6 @@ impl Lock {
     /// Does it to the byte `at`.
     pub(crate) fn of(self, fd: BorrowedFd<'_>, at: i64) -> io::Result<()> {
         let (how, kind) = match self {
-            Lock::Wait => (libc::F_OFD_SETLKW, libc::F_WRLCK),
             Lock::Take => (libc::F_OFD_SETLK, libc::F_WRLCK),
             Lock::Free => (libc::F_OFD_SETLK, libc::F_UNLCK),
         };
