@@ -165,3 +165,26 @@ fn a_limit_of_address_space_is_the_programs() {
     assert_eq!(ours, bed.in_ns_within(&bed.server, 30, python[0], &python[1..]));
     assert_eq!(ours.as_deref(), Ok("True True\n67108864\nTrue\n([], [], [])\n".repeat(2).as_str()));
 }
+
+/// Address space of a program that listens, in MB.
+const SIZE: &str = "
+import re, select, socket, sys
+s = socket.create_server(('', int(sys.argv[1])))
+select.select([s], [], [], 0)
+print(int(re.search(r'VmSize:\\s+(\\d+)', open('/proc/self/status').read()).group(1)) // 1000)
+";
+
+/// Programs limit their address space, and some reckon with what they have.
+#[test]
+fn a_stack_takes_little_address_space() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let python = ["python3", "-c", SIZE, "9340"];
+    let size = |program: &str, args: &[&str]| -> u64 {
+        let said = bed.in_ns_within(&bed.server, 30, program, args).expect("it runs");
+        said.trim().parse().expect("a number")
+    };
+    let plain = size(python[0], &python[1..]);
+    let launched = [&["run", "--require", "--quiet", "--link", "nic:ms0", "--"][..], &python].concat();
+    let ours = size(MILLSTREAM, &launched);
+    assert!(ours < plain + 300, "{ours} MB, and {plain} without a stack");
+}

@@ -48,7 +48,7 @@ impl SharedMemory {
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: takes numbers only.
         check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
-        Ok((SharedMemory::map(fd.as_fd(), len)?, fd))
+        Ok((SharedMemory::map(fd.as_fd(), 0, len)?, fd))
     }
 
     /// Memory of `len` bytes that a peer made and passed. [`io::ErrorKind::InvalidData`] if it has another size or is
@@ -63,24 +63,28 @@ impl SharedMemory {
         if seals & libc::F_SEAL_SHRINK == 0 || usize::try_from(stat.st_size) != Ok(len) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        SharedMemory::map(fd, len)
+        SharedMemory::map(fd, 0, len)
     }
 
-    /// The first `len` bytes of a file that only processes of the same user may open, and that none of them makes
-    /// shorter: where other users could, [`SharedMemory::adopt`] is for. Memory behind the file's end, and a full file
-    /// system, kill who touches it (SIGBUS): allocate what will be used.
-    pub fn of_file(fd: BorrowedFd<'_>, len: usize) -> io::Result<SharedMemory> {
-        SharedMemory::map(fd, len)
+    /// `len` bytes from byte `at` on (whole pages) of a file that only processes of the same user may open, and that
+    /// none of them makes shorter: where other users could, [`SharedMemory::adopt`] is for. Memory behind the file's
+    /// end, and a full file system, kill who touches it (SIGBUS): allocate what will be used.
+    ///
+    /// # Errors
+    /// There is no room for the mapping.
+    pub fn of_file(fd: BorrowedFd<'_>, at: usize, len: usize) -> io::Result<SharedMemory> {
+        SharedMemory::map(fd, at, len)
     }
 
-    fn map(fd: BorrowedFd<'_>, len: usize) -> io::Result<SharedMemory> {
+    fn map(fd: BorrowedFd<'_>, at: usize, len: usize) -> io::Result<SharedMemory> {
         if len == 0 || !len.is_multiple_of(WORD) || len > isize::MAX as usize {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
         let base = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(core::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+            let at = at as libc::off_t;
+            libc::mmap(core::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd.as_raw_fd(), at)
         };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());

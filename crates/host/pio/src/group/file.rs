@@ -5,7 +5,6 @@ use super::{flows, table};
 use crate::shared;
 use crate::sys::{self, Lock, check};
 use base::{Duration, Instant};
-use ring::shared::SharedMemory;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A word of the header that nothing reads: writing it is what watchers hear.
 const BELL: u64 = 63 * 8;
@@ -31,7 +31,7 @@ const TRIES: u32 = 20;
 /// The open file.
 pub(super) struct GroupFile {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
 }
 
 /// A group's file, opened and locked.
@@ -88,7 +88,7 @@ impl GroupFile {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         for _ in 0..TRIES {
-            let file = GroupFile { path: path.clone(), file: shared::open(&mut options, &path)? };
+            let file = GroupFile { path: path.clone(), file: shared::open(&mut options, &path)?.into() };
             let (len, table_len) = (file.file.metadata()?.len(), table::LEN as u64);
             // Whoever comes first gives it its size, and another one that comes at once gives it the same.
             if len == 0 {
@@ -97,7 +97,7 @@ impl GroupFile {
                 return Err(io::ErrorKind::InvalidData.into());
             }
             file.allocate(0, table::HEADER)?;
-            let table = Table::new(SharedMemory::of_file(file.file.as_fd(), table::LEN)?);
+            let table = Table::of_file(&file.file)?;
             let lock = file.lock(&table)?;
             if file.file.metadata()?.nlink() == 0 {
                 // The last member removed it before we had the lock.
@@ -212,7 +212,7 @@ impl GroupFile {
             // One that goes away meanwhile has no members.
             let mut options = File::options();
             let Ok(file) = shared::open(options.read(true).write(true), &entry.path()) else { continue };
-            let group = GroupFile { path: entry.path(), file };
+            let group = GroupFile { path: entry.path(), file: file.into() };
             if group.has_members() {
                 return Ok(true);
             }
@@ -236,7 +236,7 @@ pub(crate) fn sweep(but: Option<&Path>) -> io::Result<()> {
         // One that goes away meanwhile is what we want, and one that changes lives.
         let mut options = File::options();
         let Ok(file) = shared::open(options.read(true).write(true), &path) else { continue };
-        let group = GroupFile { path, file };
+        let group = GroupFile { path, file: file.into() };
         let mut word = [0; 8];
         let held = match group.file.read_exact_at(&mut word, table::TURN_AT) {
             Ok(()) => Held(u64::from_ne_bytes(word)),

@@ -1,8 +1,7 @@
 //! The buckets of a group against plain lists of who is there, who wants connections, and whose a flow is.
 
-use super::table::{BUCKETS, Buckets, LEN, MEMBERS, Place, Table};
+use super::table::{BUCKETS, Buckets, MEMBERS, Place, Table};
 use base::{Addr, Endpoint, FlowKey, Input};
-use ring::shared::SharedMemory;
 use std::collections::{BTreeMap, BTreeSet};
 
 const PORT: u16 = 80;
@@ -23,7 +22,7 @@ struct Known {
 
 thread_local! {
     /// One memory for all inputs of a thread: mapping it anew costs more than an input does.
-    static TABLE: Table = Table::new(SharedMemory::private(LEN));
+    static TABLE: Table = Table::private();
 }
 
 impl Known {
@@ -110,7 +109,7 @@ impl Model<'_> {
         let Some(member) = self.table.vacancies().next() else {
             return assert_eq!(self.members.len(), MEMBERS);
         };
-        self.table.join(member, 0);
+        self.table.join(member, 0).expect("memory of its own");
         assert!(self.members.insert(member, Known::default()).is_none());
         assert_eq!(self.table.present().count_ones() as usize, self.members.len());
     }

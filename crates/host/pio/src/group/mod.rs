@@ -349,7 +349,7 @@ fn enter(file: &GroupFile, table: &Table, place: &Place, share: u64) -> Result<(
     for number in table.vacancies() {
         match file.take(number) {
             Ok(()) => {
-                table.join(number, file::this_process());
+                table.join(number, file::this_process()).map_err(ClaimError::Os)?;
                 return Ok((number, alone));
             }
             // A child of one that is gone may still have its byte.

@@ -21,8 +21,11 @@ use super::flows::{self, Flows};
 use crate::peer_hash::PeerHash;
 use base::{Addr, FlowKey, SipKey};
 use ring::shared::{SharedMemory, WORD};
-use std::sync::OnceLock;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 /// Parts into which flows to a shared port are divided, by a keyed hash of the peer's address and port.
 pub(crate) const BUCKETS: usize = 256;
@@ -110,7 +113,13 @@ pub(super) fn flows_at(member: usize) -> usize {
 
 /// The memory of a group. A member is a number below [`MEMBERS`].
 pub(super) struct Table {
+    /// [`HEADER`] bytes.
     memory: SharedMemory,
+    /// Flows of each member that were needed here so far: most groups have few members, and address space may be
+    /// limited.
+    flows: [OnceLock<SharedMemory>; MEMBERS],
+    /// File that the memory lies in; `None` for memory of this process alone.
+    file: Option<Arc<File>>,
     /// Follows from the group's secret, which is there once it was begun or joined.
     hash: OnceLock<PeerHash>,
 }
@@ -129,9 +138,32 @@ pub(super) fn each(mut mask: u64) -> impl Iterator<Item = usize> {
 }
 
 impl Table {
-    /// `memory` has [`LEN`] bytes.
-    pub(super) fn new(memory: SharedMemory) -> Table {
-        Table { memory, hash: OnceLock::new() }
+    /// Of a file of [`LEN`] bytes.
+    pub(super) fn of_file(file: &Arc<File>) -> io::Result<Table> {
+        let memory = SharedMemory::of_file(file.as_fd(), 0, HEADER)?;
+        Ok(Table { file: Some(file.clone()), ..Table::of(memory) })
+    }
+
+    /// Of this process alone.
+    pub(super) fn private() -> Table {
+        Table::of(SharedMemory::private(HEADER))
+    }
+
+    fn of(memory: SharedMemory) -> Table {
+        Table { memory, flows: [const { OnceLock::new() }; MEMBERS], file: None, hash: OnceLock::new() }
+    }
+
+    /// Maps the flows of a member.
+    fn map(&self, member: usize) -> io::Result<Flows<'_>> {
+        let flows = match (self.flows[member].get(), &self.file) {
+            (Some(known), _) => known,
+            (None, Some(file)) => {
+                let mapped = SharedMemory::of_file(file.as_fd(), flows_at(member), flows::LEN)?;
+                self.flows[member].get_or_init(|| mapped)
+            }
+            (None, None) => self.flows[member].get_or_init(|| SharedMemory::private(flows::LEN)),
+        };
+        Ok(Flows(flows.words(0, flows::LEN)))
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
@@ -144,10 +176,6 @@ impl Table {
 
     fn set(&self, at: usize, value: u64) {
         self.word(at).store(value, SeqCst);
-    }
-
-    fn flows(&self, member: usize) -> Flows<'_> {
-        Flows(self.memory.words(flows_at(member), flows::LEN))
     }
 
     /// Begins anew: a group of `place`, of processes that say `share`, without members.
@@ -222,12 +250,16 @@ impl Table {
     }
 
     /// A program comes, that wants no connections yet. (Under the lock.)
-    pub(super) fn join(&self, member: usize, process: u64) {
-        self.flows(member).clear();
+    ///
+    /// # Errors
+    /// There is no address space for its flows.
+    pub(super) fn join(&self, member: usize, process: u64) -> io::Result<()> {
+        self.map(member)?.clear();
         self.set(READY + member, 0);
         self.set(PROCESS + member, process);
         self.word(STALLED).fetch_and(!bit(member), SeqCst);
         self.word(PRESENT).fetch_or(bit(member), SeqCst);
+        Ok(())
     }
 
     /// A program goes, or is dead: nothing is left. (Under the lock.)
@@ -396,17 +428,21 @@ impl Table {
         let others = self.get(HOLDERS + at) & self.present() & !bit(member);
         others == 0 || {
             let print = self.print(key);
-            each(others).all(|other| !self.flows(other).may_have(at, print, opens))
+            // Of flows that cannot be looked up nothing is known: silence is right whichever member has them.
+            let lacks = |other| self.map(other).is_ok_and(|flows| !flows.may_have(at, print, opens));
+            each(others).all(lacks)
         }
     }
 
     /// A flow of a member's began, or ended.
     pub(super) fn on_flow(&self, member: usize, key: &FlowKey, lives: bool) {
         let at = self.bucket(key);
+        // Mapped since the member joined.
+        let Ok(flows) = self.map(member) else { return };
         if !lives {
-            return self.flows(member).remove(at, self.print(key));
+            return flows.remove(at, self.print(key));
         }
-        self.flows(member).insert(at, self.print(key));
+        flows.insert(at, self.print(key));
         let holders = self.word(HOLDERS + at);
         if holders.load(SeqCst) & bit(member) == 0 {
             holders.fetch_or(bit(member), SeqCst);
@@ -415,9 +451,10 @@ impl Table {
 
     /// A member stops being called a holder where it has no flow.
     pub(super) fn tidy(&self, member: usize) {
+        let Ok(flows) = self.map(member) else { return };
         for at in 0..BUCKETS {
             let holders = self.word(HOLDERS + at);
-            let counted = || self.flows(member).count(at) > 0;
+            let counted = || flows.count(at) > 0;
             if holders.load(SeqCst) & bit(member) != 0 && !counted() {
                 holders.fetch_and(!bit(member), SeqCst);
                 // Another thread of the member may have begun one meanwhile, and not seen the bit go.
