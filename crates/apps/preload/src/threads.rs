@@ -115,6 +115,9 @@ pub(crate) unsafe fn pthread_create(
     failed
 }
 
+/// Calls that give a descriptor, by which the stack opens what no other function here hides.
+const OPENS: [c_long; 3] = [libc::SYS_memfd_create, libc::SYS_inotify_init1, libc::SYS_timerfd_create];
+
 /// Commands of bpf(2) that give a descriptor.
 const BPF_OPENS: [c_long; 10] = [0, 5, 7, 13, 14, 17, 18, 19, 28, 30];
 
@@ -132,7 +135,7 @@ pub(crate) unsafe fn syscall(
     if is_inside() {
         // SAFETY: the caller's arguments.
         let call = || unsafe { real::syscall(number, a, b, c, d, e, f) };
-        let opens = number == libc::SYS_memfd_create || number == libc::SYS_bpf && BPF_OPENS.contains(&a);
+        let opens = OPENS.contains(&number) || number == libc::SYS_bpf && BPF_OPENS.contains(&a);
         return if opens { hidden(limit::own(|| call() as c_int)).into() } else { call() };
     }
     let (fd, int) = (a as c_int, |value: c_long| value as c_int);

@@ -1,6 +1,6 @@
 //! One descriptor for several and a date: for programs with an event loop of their own and takes descriptors only.
 
-use crate::sys::{check, owned};
+use crate::sys::{check, owned, timer};
 use base::Duration;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -20,11 +20,7 @@ impl Beacon {
     pub fn new(fd: BorrowedFd<'_>) -> io::Result<Beacon> {
         // SAFETY: takes a number and returns a new descriptor.
         let set = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }?;
-        // SAFETY: takes two numbers and returns a new descriptor.
-        let timer = unsafe {
-            owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK))
-        }?;
-        let beacon = Beacon { set, timer };
+        let beacon = Beacon { set, timer: timer()? };
         beacon.control(libc::EPOLL_CTL_ADD, beacon.timer.as_raw_fd())?;
         beacon.control(libc::EPOLL_CTL_ADD, fd.as_raw_fd())?;
         Ok(beacon)

@@ -26,6 +26,22 @@ pub(crate) unsafe fn owned(rc: libc::c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// A new timer for poll, closed on exec.
+///
+/// By its number: the launcher hides what the stack opens by syscall(2), and this call it does not intercept otherwise.
+pub(crate) fn timer() -> io::Result<OwnedFd> {
+    let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+    // SAFETY: takes two numbers and returns a new descriptor.
+    unsafe { owned(libc::syscall(libc::SYS_timerfd_create, libc::CLOCK_MONOTONIC, flags) as libc::c_int) }
+}
+
+/// A new inotify descriptor, closed on exec. By its number, as [`timer`].
+pub(crate) fn inotify() -> io::Result<OwnedFd> {
+    let flags = libc::IN_NONBLOCK | libc::IN_CLOEXEC;
+    // SAFETY: takes a number and returns a new descriptor.
+    unsafe { owned(libc::syscall(libc::SYS_inotify_init1, flags) as libc::c_int) }
+}
+
 /// A new socket, closed on exec.
 pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes three numbers and returns a new descriptor.

@@ -35,10 +35,7 @@ pub(super) struct Sleep {
 
 impl Sleep {
     pub(super) fn new(device: &Device, queue: u16) -> io::Result<Sleep> {
-        // SAFETY: takes two numbers and returns a new descriptor.
-        let timer = unsafe {
-            sys::owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC))
-        }?;
+        let timer = sys::timer()?;
         let mut sleep = Sleep {
             bell: Arc::new(Bell::new()?),
             interrupts: None,

@@ -281,11 +281,7 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     pub(crate) fn new() -> io::Result<Watcher> {
-        // SAFETY: returns a new descriptor.
-        let news = unsafe { sys::owned(libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC)) }?;
-        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
-        // SAFETY: returns a new descriptor.
-        let timer = unsafe { sys::owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags)) }?;
+        let (news, timer) = (sys::inotify()?, sys::timer()?);
         Ok(Watcher { news, timer })
     }
 
