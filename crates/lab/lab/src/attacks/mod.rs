@@ -10,9 +10,9 @@ mod world;
 
 use base::{Addr, Duration, Endpoint, Instant, Rng};
 use emu::PipeConfig;
-use scripts::{FarEdge, Sacks, Silent, Syns};
+use scripts::{FarEdge, Idle, Liar, Lie, Odd, Sacks, Silent, Syns};
 use tcp::SocketOptions;
-use world::{ATTACKER, Attacker, BIG, ENDLESS, Family, GATEWAY, SERVER, UP, World};
+use world::{ATTACKER, Attacker, BIG, ENDLESS, Family, GATEWAY, HONEST as HONEST_HOST, SERVER, UP, World};
 
 /// Share of their rate that honest clients must keep.
 pub const KEPT: f64 = 0.9;
@@ -211,6 +211,16 @@ fn syns(scale: Scale, seed: u64, family: Family, host: fn(&mut Rng) -> Addr, gat
     scripted(scale, seed, family, Box::new(script), 500)
 }
 
+fn liar(scale: Scale, seed: u64, rate: usize, lie: Lie) -> World {
+    let script = Liar::new(server(Family::V4, ENDLESS), 4, rate, lie);
+    scripted(scale, seed, Family::V4, Box::new(script), 500)
+}
+
+fn odd(scale: Scale, seed: u64, family: Family) -> World {
+    let script = Odd { target: server(family, UP), name: family.addr(HONEST_HOST), rate: 100 };
+    scripted(scale, seed, family, Box::new(script), 500)
+}
+
 /// All of them.
 pub const ATTACKS: &[Attack] = &[
     Attack {
@@ -288,5 +298,48 @@ pub const ATTACKS: &[Attack] = &[
             scripted(scale, seed, Family::V4, Box::new(script), 33_000)
         },
         sign: ("neighbours", |_| 1_000),
+    },
+    Attack {
+        name: "idle",
+        threat: "50,000 connections that are opened and never used",
+        family: Family::V4,
+        connections: |scale| scale.of(50_000).into(),
+        begin: |scale, seed| {
+            let script = Idle::new(server(Family::V4, UP), scale.of(50_000) as usize, port_of);
+            scripted(scale, seed, Family::V4, Box::new(script), 1_000)
+        },
+        sign: ("connections", |scale| u64::from(scale.of(50_000)) * 9 / 10),
+    },
+    Attack {
+        name: "early-acks",
+        threat: "20,000 acknowledgments a second of data that has not come or was not sent, on 4 downloads",
+        family: Family::V4,
+        connections: |_| 4,
+        begin: |scale, seed| liar(scale, seed, 20, Lie::Early),
+        sign: ("bad_acks", |_| 1_000),
+    },
+    Attack {
+        name: "divided",
+        threat: "40,000 acknowledgments a second, twenty for each segment, on 4 downloads",
+        family: Family::V4,
+        connections: |_| 4,
+        begin: |scale, seed| liar(scale, seed, 40, Lie::Divided),
+        sign: ("acks_in", |_| 10_000),
+    },
+    Attack {
+        name: "fragments",
+        threat: "100,000 IPv4 fragments of segments a second, in an honest client's name",
+        family: Family::V4,
+        connections: |_| 0,
+        begin: |scale, seed| odd(scale, seed, Family::V4),
+        sign: ("drop_fragment", |_| 10_000),
+    },
+    Attack {
+        name: "chains",
+        threat: "100,000 chains of up to 17 IPv6 extension headers a second, in an honest client's name",
+        family: Family::V6,
+        connections: |_| QUEUED,
+        begin: |scale, seed| odd(scale, seed, Family::V6),
+        sign: ("drop_extension", |_| 10_000),
     },
 ];

@@ -3,6 +3,7 @@
 use base::{Addr, Endpoint, Instant, Rng, Seq};
 use emu::{Host, SimPort};
 use pio::{PacketIo, RxBatch, TxBatch, TxMeta, TxPacket};
+use wire::checksum::Sum;
 use wire::ethernet::Mac;
 use wire::packet::{Below, Checksum, Content, Link, parse_frame};
 use wire::protocol;
@@ -53,6 +54,37 @@ impl Wire {
             let at = below.len() + header.len();
             into[at..at + data.len()].copy_from_slice(data);
             below.emit_tcp(&header, data.len(), Checksum::Full, into)
+        });
+    }
+
+    /// Sends a fragment of a segment: the first, or a later one.
+    pub(super) fn fragment(&mut self, from: Addr, to: Addr) {
+        let link = Some(Link { dst: self.server, src: self.port.caps().mac });
+        let below = Below { link, src: from, dst: to, tos: 0, ttl: 64, label: 0 };
+        let [first, id @ .., offset] = self.rng.next_u64().to_le_bytes();
+        let place = if first & 1 == 0 { [0x20, 0] } else { [first & 0x1f, offset | 1] };
+        self.sent += 1;
+        self.frame(|into| {
+            let at = below.emit(protocol::TCP, 64, into);
+            let header = &mut into[at - 20..at];
+            header[4..6].copy_from_slice(&id[..2]);
+            header[6..8].copy_from_slice(&place);
+            header[10..12].fill(0);
+            let sum = !Sum::of(header).fold();
+            header[10..12].copy_from_slice(&sum.to_be_bytes());
+            at + 64
+        });
+    }
+
+    /// Sends a packet of `protocol` whose bytes behind the IP header are `upper`.
+    pub(super) fn packet(&mut self, from: Addr, to: Addr, protocol: u8, upper: &[u8]) {
+        let link = Some(Link { dst: self.server, src: self.port.caps().mac });
+        let below = Below { link, src: from, dst: to, tos: 0, ttl: 64, label: 0 };
+        self.sent += 1;
+        self.frame(|into| {
+            let at = below.emit(protocol, upper.len(), into);
+            into[at..at + upper.len()].copy_from_slice(upper);
+            at + upper.len()
         });
     }
 

@@ -3,6 +3,7 @@
 use super::raw::{Part, Script, Wire};
 use base::{Addr, Duration, Endpoint, Instant, Seq};
 use std::collections::HashMap;
+use wire::protocol;
 use wire::tcp::{Flags, SackBlocks, Segment};
 
 /// The time between two sendings of a script.
@@ -215,6 +216,154 @@ impl Script for FarEdge {
             let far = wire.rng.chance(0.5);
             let at = if far { edge } else { 1 + wire.rng.below(edge.into()) as u32 };
             wire.segment(session.name, self.sessions.target, Part::ack(session.seq + at, ack), &[0]);
+        }
+        Some(now + TICK)
+    }
+}
+
+/// Connections that are opened and then never used.
+pub(super) struct Idle(Sessions);
+
+impl Idle {
+    pub(super) fn new(target: Endpoint, sessions: usize, name: fn(usize) -> Endpoint) -> Idle {
+        Idle(Sessions::new(target, sessions, 100, name))
+    }
+}
+
+impl Script for Idle {
+    fn answers_for(&self, addr: Addr, _now: Instant) -> bool {
+        addr == (self.0.name)(0).addr
+    }
+
+    fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire) {
+        let Some(at) = self.0.take(to, segment, wire) else { return };
+        let session = &mut self.0.all[at];
+        if segment.flags.has(Flags::FIN) {
+            session.expected = Some(segment.seq + segment.payload.len() as u32 + 1);
+        }
+        if !segment.flags.has(Flags::SYN) {
+            self.0.acknowledge(at, wire);
+        }
+    }
+
+    fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
+        self.0.open(wire);
+        (self.0.all.len() < self.0.want).then_some(now + TICK)
+    }
+}
+
+/// Lie of a client that downloads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lie {
+    /// It acknowledges what has not come yet, and what was not sent yet.
+    Early,
+    /// It acknowledges each segment in twenty pieces.
+    Divided,
+}
+
+/// Downloads whose acknowledgments lie.
+pub(super) struct Liar {
+    sessions: Sessions,
+    lie: Lie,
+    turn: usize,
+    /// Lies a millisecond.
+    rate: usize,
+    begun: Option<Instant>,
+}
+
+impl Liar {
+    pub(super) fn new(target: Endpoint, sessions: usize, rate: usize, lie: Lie) -> Liar {
+        let sessions = Sessions::new(target, sessions, 1, super::port_of);
+        Liar { sessions, lie, turn: 0, rate, begun: None }
+    }
+
+    fn lie(&mut self, session: Session, expected: Seq, wire: &mut Wire) {
+        let (name, target, mss) = (session.name, self.sessions.target, session.mss);
+        let at = self.turn % self.sessions.all.len();
+        match self.lie {
+            Lie::Early => {
+                let most = if wire.rng.chance(0.5) { 64 << 10 } else { 16 << 20 };
+                let ack = expected + wire.rng.below(most) as u32;
+                wire.segment(name, target, Part::ack(session.seq, ack), &[]);
+            }
+            Lie::Divided => {
+                let step = expected.offset_from(session.acked).min(mss.div_ceil(20));
+                let session = &mut self.sessions.all[at];
+                session.acked = session.acked + step;
+                wire.segment(name, target, Part::ack(session.seq, session.acked), &[]);
+            }
+        }
+    }
+}
+
+impl Script for Liar {
+    fn answers_for(&self, addr: Addr, _now: Instant) -> bool {
+        addr == (self.sessions.name)(0).addr
+    }
+
+    fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire) {
+        self.sessions.take(to, segment, wire);
+    }
+
+    /// A fifth of the time it acknowledges what came, so that the server sends more.
+    fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
+        self.sessions.open(wire);
+        let age = now.since(*self.begun.get_or_insert(now)).as_millis() as u64;
+        if age % 50 < 10 {
+            (0..self.sessions.all.len()).for_each(|at| self.sessions.acknowledge(at, wire));
+        }
+        for _ in 0..self.rate {
+            let Some(session) = self.sessions.next(&mut self.turn) else { continue };
+            let Some(expected) = session.expected else { continue };
+            self.lie(session, expected, wire);
+        }
+        Some(now + TICK)
+    }
+}
+
+/// Packets that hold no whole segment: IPv4 fragments, or IPv6 extension headers in chains.
+pub(super) struct Odd {
+    pub(super) target: Endpoint,
+    /// In whose name.
+    pub(super) name: Addr,
+    /// Packets a millisecond.
+    pub(super) rate: u32,
+}
+
+impl Odd {
+    /// Destination options of eight bytes each (RFC 8200, section 4.6) before a SYN; at times a fragment header.
+    fn chain(&self, wire: &mut Wire) -> [u8; 160] {
+        const PADDING: u8 = 1;
+        let mut upper = [0; 160];
+        let headers = 1 + wire.rng.below(17) as usize;
+        for nth in 0..headers {
+            let last = nth + 1 == headers;
+            let next = if last { protocol::TCP } else { [60, 0, 44][wire.rng.below(3) as usize] };
+            upper[8 * nth..8 * nth + 4].copy_from_slice(&[next, 0, PADDING, 4]);
+        }
+        let at = 8 * headers;
+        upper[at + 2..at + 4].copy_from_slice(&self.target.port.to_be_bytes());
+        upper[at + 12..at + 14].copy_from_slice(&[0x50, 0x02]);
+        upper
+    }
+}
+
+impl Script for Odd {
+    fn answers_for(&self, _addr: Addr, _now: Instant) -> bool {
+        false
+    }
+
+    fn take(&mut self, _to: Endpoint, _segment: &Segment<'_>, _wire: &mut Wire) {}
+
+    fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
+        for _ in 0..self.rate {
+            let to = self.target.addr;
+            if to.is_v4() {
+                wire.fragment(self.name, to);
+            } else {
+                let upper = self.chain(wire);
+                wire.packet(self.name, to, 60, &upper);
+            }
         }
         Some(now + TICK)
     }

@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Hosts of the network.
 pub(super) const SERVER: u8 = 2;
-const HONEST: u8 = 1;
+pub(super) const HONEST: u8 = 1;
 pub(super) const ATTACKER: u8 = 3;
 /// The gateway, in whose name the attacker may answer.
 pub(super) const GATEWAY: u8 = 254;
