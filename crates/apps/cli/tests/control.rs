@@ -326,6 +326,24 @@ fn rest_of(mut stream: UnixStream) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// The server's user may have no more threads: its socket answers nevertheless, one client after the other.
+#[test]
+fn a_server_that_may_make_no_thread_answers() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("no-thread");
+    std::fs::create_dir(place.path("run")).expect("a directory");
+    std::os::unix::fs::chown(&place.0, Some(65_534), Some(65_534)).expect("nobody's");
+    std::os::unix::fs::chown(place.path("run"), Some(65_534), Some(65_534)).expect("nobody's");
+    let (server, socket) = place.serve(Some(NOBODY), &[]);
+    let (pid, user) = (server.0.id().to_string(), ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+    sh("setpriv", &[&user[..], &["prlimit", "--pid", &pid, "--nproc=1"]].concat()).expect("a limit");
+    for _ in 0..2 {
+        assert!(ask(&socket, "ss").contains("LISTEN"));
+    }
+}
+
 /// Sixteen clients have a thread each; one more is told so at once.
 #[test]
 fn clients_are_bounded_and_so_is_a_question() {

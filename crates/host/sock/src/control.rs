@@ -30,7 +30,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Clients that are answered at once; others are told to ask again.
 const CLIENTS_MAX: usize = 16;
@@ -136,14 +136,28 @@ fn admit(shared: &Arc<Shared>, client: UnixStream) {
         busy(client);
         return;
     }
-    let mine = shared.clone();
-    let begun = std::thread::Builder::new().name("millstream-control".into()).spawn(move || {
+    let shared = shared.clone();
+    in_thread("millstream-control", client, move |client| {
         // A client that leaves before its answer loses the answer and nothing else.
-        let _ = mine.serve(client);
-        mine.clients.fetch_sub(1, Ordering::AcqRel);
-    });
-    if begun.is_err() {
+        let _ = shared.serve(client);
         shared.clients.fetch_sub(1, Ordering::AcqRel);
+    });
+}
+
+/// Serves a client from a thread of its own, or from the caller's where no thread can be made (RLIMIT_NPROC).
+pub(crate) fn in_thread<C, S>(name: &str, client: C, serve: S)
+where
+    C: Send + 'static,
+    S: Fn(C) + Send + Sync + 'static,
+{
+    let job = Arc::new((Mutex::new(Some(client)), serve));
+    let other = job.clone();
+    let run = |(client, serve): &(Mutex<Option<C>>, S)| {
+        let client = client.lock().unwrap_or_else(PoisonError::into_inner).take();
+        client.into_iter().for_each(serve);
+    };
+    if std::thread::Builder::new().name(name.into()).spawn(move || run(&other)).is_err() {
+        run(&job);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::{CONTENT_TYPE, text};
 use crate::clock::{Clock, SystemClock};
+use crate::control::in_thread;
 use crate::net::Stack;
 use crate::sockets::Sockets;
 use base::{Duration, Instant};
@@ -84,15 +85,12 @@ fn admit(shared: &Arc<Shared>, client: TcpStream) {
         shared.clients.fetch_sub(1, Ordering::AcqRel);
         return;
     }
-    let mine = shared.clone();
-    let begun = std::thread::Builder::new().name("millstream-metrics".into()).spawn(move || {
-        // Who leaves before the answer does no harm.
-        let _ = mine.answer(client);
-        mine.clients.fetch_sub(1, Ordering::AcqRel);
-    });
-    if begun.is_err() {
+    let shared = shared.clone();
+    in_thread("millstream-metrics", client, move |client| {
+        // A client that leaves before the answer does no harm.
+        let _ = shared.answer(client);
         shared.clients.fetch_sub(1, Ordering::AcqRel);
-    }
+    });
 }
 
 impl Shared {
