@@ -195,6 +195,35 @@ fn a_java_client_is_on_the_stack() {
     assert_eq!((number("connected"), number("kernel_connections")), (Some(2), Some(0)), "{said}");
 }
 
+/// Connects by a library that is loaded with RTLD_DEEPBIND, as PHP loads its extensions.
+const DEEP: &str = "
+import ctypes, os, socket, struct, sys
+library = ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
+s = socket.socket()
+address = struct.pack('=HH4s8x', socket.AF_INET, socket.htons(8305), socket.inet_aton(sys.argv[2]))
+assert library.joins(s.fileno(), address, 16) == 0
+s.sendall(b'hello')
+print(s.recv(9).decode())
+";
+
+#[test]
+fn a_library_that_binds_deep_is_on_the_stack() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let [source, library] =
+        ["deep.c", "deep.so"].map(|name| bed.dir.join(name).to_string_lossy().into_owned());
+    let text =
+        "#include <sys/socket.h>\nint joins(int s, const void *to, int n) { return connect(s, to, n); }";
+    std::fs::write(&source, text).expect("a file");
+    bench::bed::sh("cc", &["-shared", "-fPIC", "-o", &library, &source]).expect("it compiles");
+    let server = bed.spawn(&bed.client, Path::new("python3"), &["-c", ECHOES]);
+    let _server = server.and_then(|server| server.on_port(8305)).expect("the server starts");
+    let program = ["python3", "-c", DEEP, &library, CLIENT_BASE];
+    let (output, said) = run(&bed, &launched(&["--require", "--json"], &program));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "hello\n", "{said}");
+    let told: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+    assert_eq!(told["connected"].as_u64(), Some(1), "{said}");
+}
+
 /// Every way by which a TCP socket could come to the kernel: its errors and what is said.
 const STRAYS: &str = "
 import errno, os, socket, sys

@@ -540,6 +540,57 @@ pub unsafe extern "C" fn __dprintf_chk(fd: c_int, flag: c_int, format: *const c_
     list_of_arguments!("rcx", 24, __vdprintf_chk)
 }
 
+const DLOPEN: Row = Row {
+    name: "dlopen",
+    text: "RTLD_DEEPBIND is left out: calls of a library that is loaded with it, such as PHP's extensions, would not \
+           come here.",
+};
+
+extern "C" fn no_library(_: *const c_char, _: c_int) -> *mut c_void {
+    std::ptr::null_mut()
+}
+
+/// Returns the C library's `dlopen`.
+extern "C" fn real_dlopen() -> *const c_void {
+    static SLOT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let mut found = SLOT.load(Ordering::Acquire);
+    if found.is_null() {
+        found = resolve(c"dlopen", &SLOT);
+    }
+    if found.is_null() { no_library as *const c_void } else { found }
+}
+
+/// The C library's, without RTLD_DEEPBIND. A jump: it looks for the library as its caller's RUNPATH says, and takes
+/// the return address for that.
+///
+/// # Safety
+/// The contract of the C library's function.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dlopen(file: *const c_char, mode: c_int) -> *mut c_void {
+    naked_asm!(
+        ".cfi_startproc",
+        "push rdi",
+        ".cfi_def_cfa_offset 16",
+        "push rsi",
+        ".cfi_def_cfa_offset 24",
+        "sub rsp, 8",
+        ".cfi_def_cfa_offset 32",
+        "call {real}",
+        "add rsp, 8",
+        ".cfi_def_cfa_offset 24",
+        "pop rsi",
+        ".cfi_def_cfa_offset 16",
+        "pop rdi",
+        ".cfi_def_cfa_offset 8",
+        "and esi, {others}",
+        "jmp rax",
+        ".cfi_endproc",
+        real = sym real_dlopen,
+        others = const !libc::RTLD_DEEPBIND,
+    )
+}
+
 const CLOSEFROM: Row =
     Row { name: "closefrom", text: "ours are closed as by close; those of the stack itself stay." };
 
@@ -571,9 +622,14 @@ pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
 
 /// Every call that comes here, in alphabetical order.
 pub fn rows() -> Vec<Row> {
-    let mut rows =
-        [ON_DESCRIPTORS, OTHERS, &ONE_BY_ONE, &OLD_SIGNALS, &[CLOSEFROM, DPRINTF, DPRINTF_CHK, EXIT, VFORK]]
-            .concat();
+    let mut rows = [
+        ON_DESCRIPTORS,
+        OTHERS,
+        &ONE_BY_ONE,
+        &OLD_SIGNALS,
+        &[CLOSEFROM, DLOPEN, DPRINTF, DPRINTF_CHK, EXIT, VFORK],
+    ]
+    .concat();
     rows.sort_by_key(|row| row.name);
     rows
 }
