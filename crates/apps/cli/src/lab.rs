@@ -5,6 +5,7 @@ mod choice;
 mod cluster;
 mod expect;
 mod keep;
+mod progress;
 mod replay;
 mod results;
 mod sweep;

@@ -127,6 +127,70 @@ fn a_killed_sweep_goes_on() {
     assert!(killed.refused(&["report", "p2-abc", "-o", "out"]).contains("p2-abc in out: "));
 }
 
+/// Off a terminal each finished run may have a line; Ctrl-C names the command that goes on, and that command does.
+#[test]
+fn a_stopped_sweep_names_the_command_that_goes_on() {
+    let desk = Desk::new("stopped");
+    let sweep = sweep(&["--jobs", "1", "--vary", "path.queue=slots 20,slots 40"]);
+    let child = desk.command(&sweep).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let path = desk.0.join("out/small.jsonl");
+    while lines(&path) <= 3 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let kept = lines(&path) - 1;
+    let told = format!("small: {kept} of {} runs are kept in out/small.jsonl. This command", 2 * RUNS);
+    assert!(kept < 2 * RUNS && said.contains(&told), "{said}");
+    let again = said.trim_end().lines().last().unwrap().trim();
+    let output = Command::new("sh").args(["-c", again]).current_dir(&desk.0).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.success() && said.ends_with(&format!("small: {0} of {0} runs\n", 2 * RUNS)),
+        "{said}"
+    );
+    assert_eq!(lines(&path) - 1, 2 * RUNS);
+}
+
+/// Runs that a parameter cannot change are made once, and the files are as if they had been made again.
+#[test]
+fn what_a_parameter_cannot_change_is_not_repeated() {
+    let (desk, apart) = (Desk::new("alike"), Desk::new("apart"));
+    let vary = ["--vary", "flow.cc=cubic,newreno", "--vary", "tunables.newreno.abc_limit=1,2"];
+    let words = [&["sweep", "small.toml", "--seeds", "2", "-o", "out"][..], &vary].concat();
+    let output = desk.lab(&words);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("small: 2 runs are equal to others but for"), "{said}");
+    // One after the other, so that none has another to be equal to.
+    apart.done(&[&["export", "small.toml", "--seeds", "2", "-o", "out"][..], &vary].concat());
+    for line in String::from_utf8(apart.read("out/tasks.jsonl")).unwrap().lines() {
+        let task: serde_json::Value = serde_json::from_str(line).unwrap();
+        let mut child =
+            apart.command(&["task"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+        let name = format!("out/results/{}.json", task["id"].as_str().unwrap());
+        std::fs::write(apart.0.join(name), child.wait_with_output().unwrap().stdout).unwrap();
+    }
+    apart.done(&["gather", "out"]);
+    assert_eq!(desk.read("out/small.jsonl"), apart.read("out/small.jsonl"));
+}
+
+#[test]
+fn an_expectation_that_fails_says_why() {
+    let desk = Desk::new("why");
+    let check = "[[check]]\nmeasure = \"goodput_mbit\"\nrange = { min = 5, max = 6 }\n";
+    std::fs::write(desk.0.join("small.toml"), format!("{SMALL}{check}")).unwrap();
+    let output = desk.lab(&["run", "small.toml", "--seeds", "3", "--check", "-o", "out"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[1], "  FAILS  goodput_mbit (Mbit/s) within 5 .. 6");
+    assert!(lines[3].starts_with("         of 3 runs: the 95 % interval of the mean is 3."), "{said}");
+    assert!(lines[3].ends_with("expected 5 to 6") && !output.status.success(), "{said}");
+}
+
 #[test]
 fn tasks_bring_what_a_sweep_brings() {
     let (tasks, straight) = (Desk::new("tasks"), Desk::new("alone"));

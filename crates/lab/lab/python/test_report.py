@@ -89,7 +89,7 @@ class Report(unittest.TestCase):
         self.assertIsNone(self.tell("document.getElementById('broken')"))
         self.assertEqual(self.tell("document.images.length"), 0)
         self.assertIn("</script>", self.tell("document.querySelector('h2').textContent"))
-        self.assertEqual(self.tell("document.querySelectorAll('.plot svg').length"), 4)
+        self.assertEqual(self.tell("document.querySelectorAll('.plot > svg').length"), 4)
         self.assertEqual(self.tell("document.querySelectorAll('.line circle').length"), 27, "nine points in three plots")
 
     def test_the_legend_switches_lines(self):
@@ -126,7 +126,7 @@ class Report(unittest.TestCase):
         self.assertAlmostEqual((near1 - near0) / (x1 - x0), 0.7)
         self.page.key("ArrowRight")
         told = self.tell("document.querySelector('.plot .told').textContent")
-        self.assertTrue(told.startswith("seconds") and told.count(": ") >= 9, told)
+        self.assertTrue(told.startswith("time (s)") and told.count(": ") >= 9, told)
         self.page.key("0")
         self.assertEqual(self.view()[:2], [x0, x1])
         self.page.key("Escape")
@@ -178,6 +178,68 @@ class Report(unittest.TestCase):
             self.assertEqual(self.tell("document.querySelector('.explorer svg').getAttribute('aria-label').split(' ')[0]"),
                              measure)
 
+    def test_axes_and_columns_have_units(self):
+        self.open("nasty")
+        labels = "[...document.querySelectorAll('.plot:not(.explorer .plot)')].map(plot => " \
+            "[...plot.querySelectorAll('.axes text')].slice(-2).map(text => text.textContent))"
+        self.assertEqual(self.tell(labels), [
+            ["time (s)", "cwnd 1 (segments)"], ["path.rtt_ms (ms)", "goodput_mbit (Mbit/s)"],
+            ["flow.0.cc", "queue_mean (bytes)"]])
+        heads = "[...document.querySelectorAll('table.means th, table.runs th')].map(head => head.textContent)"
+        heads = self.tell(heads)
+        self.assertGreater(len(heads), 40)
+        plain = {"", "flow.0.cc", "seed", "again"}
+        self.assertEqual([head for head in heads if head not in plain and not head.endswith(")")], [])
+
+    def test_every_line_has_a_colour_and_a_dash_of_its_own(self):
+        self.open("nasty")
+        drawn = """(() => {
+            const box = document.body.appendChild(document.createElement("div"));
+            box.className = "plot";
+            const lines = [...Array(COUNT).keys()].map(nth => ({ name: `${nth}`, points: [[0, nth], [1, nth]] }));
+            new Plot(box, { title: "t", x: "p", y: "v", lines });
+            const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+            const rgb = colour => { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+                return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3); };
+            const seen = (where) => [...box.querySelectorAll(where)].map(path => [
+                rgb(getComputedStyle(path).stroke), path.getAttribute("stroke-dasharray")]);
+            const both = [seen(".line path"), seen(".legend .sample path")];
+            box.remove();
+            return both;
+        })()"""
+        for theme in ("light", "dark"):
+            self.tell(f"document.documentElement.dataset.theme = '{theme}'")
+            for count in (8, 12, 32):
+                lines, legend = self.tell(drawn.replace("COUNT", str(count)))
+                self.assertEqual(lines, legend, "the legend shows what is drawn")
+                self.assertEqual(len(lines), count)
+                for nth, (colour, dash) in enumerate(lines):
+                    for other, other_dash in lines[:nth]:
+                        apart = sum((a - b) ** 2 for a, b in zip(colour, other)) ** 0.5
+                        self.assertGreater(apart, 25 if dash == other_dash else 10, (theme, count, nth))
+                self.assertTrue(all(a[1] != b[1] for a, b in zip(lines, lines[1:])), "neighbours have other dashes")
+
+    def test_no_box_hides_a_column(self):
+        self.open("nasty")
+        boxes = "[...document.querySelectorAll('.wide')].map(box => [box.scrollWidth, box.clientWidth])"
+        for inside, room in self.tell(boxes):
+            self.assertLessEqual(inside, room)
+        for kind in ("means", "runs"):
+            shown = f"[...document.querySelectorAll('table.{kind} th')].filter(head => !head.hidden).length"
+            off = f".columns:has(+ .wide > table.{kind}) button[aria-pressed=\"false\"]"
+            before = self.tell(shown)
+            self.assertGreater(self.tell(f"document.querySelectorAll('{off}').length"), 0, "the rest is named")
+            self.tell(f"document.querySelector('{off}').click()")
+            self.assertEqual(self.tell(shown), before + 1)
+            cells = f"[...document.querySelector('table.{kind} tbody tr').cells].filter(cell => !cell.hidden).length"
+            self.assertEqual(self.tell(cells), before + 1)
+        # Values under the pointer cover nothing.
+        self.page.mouse("mouseMoved", self.page.place(".plot svg"))
+        told, following = self.tell("""(() => { const plot = document.querySelector('.plot');
+            return [plot.querySelector('.told').getBoundingClientRect().bottom,
+                    plot.nextElementSibling.getBoundingClientRect().top]; })()""")
+        self.assertLessEqual(told, following)
+
     def test_data_and_picture_can_be_saved(self):
         self.open("nasty")
         self.tell("window.saved = []; URL.createObjectURL = blob => { saved.push(blob); return '#'; }")
@@ -185,7 +247,7 @@ class Report(unittest.TestCase):
             self.page.click(f".plot:nth-of-type(2) .tools button:nth-last-child({back})")
         table, picture = self.tell("Promise.all(saved.map(blob => blob.text()))")
         rows = table.strip().split("\n")
-        self.assertEqual((rows[0], len(rows)), ("line,path.rtt_ms,goodput_mbit,half of the 95 % interval", 10))
+        self.assertEqual((rows[0], len(rows)), ("line,path.rtt_ms (ms),goodput_mbit (Mbit/s),half of the 95 % interval", 10))
         self.assertTrue(picture.startswith("<svg") and "#" not in picture.split("clip")[0][:30], picture[:100])
         self.assertIsNone(self.tell(f"""new DOMParser().parseFromString({picture!r}, "image/svg+xml")
             .querySelector("parsererror")"""))

@@ -70,4 +70,4 @@ pub use shipped::shipped;
 pub use spec::{Cbr, Experiment, Flow, Ills, Path, Plot, Point, Spec, SpecError, Task};
 pub use stats::{Estimate, jain, quantile};
 pub use store::{Courses, Limits, Store};
-pub use sweep::{Ended, Failure, attempt, sweep};
+pub use sweep::{Alike, Ended, Failure, alike, attempt, renamed, sweep};

@@ -67,6 +67,8 @@ fn word(key: &str, value: &str) -> toml::Value {
 /// A pipe with ills.
 fn afflict(pipe: PipeConfig, ills: &Ills) -> Result<PipeConfig, SpecError> {
     let named = |key: &str, text: &str| text.parse().map_err(|error| SpecError(format!("{key}: {error}")));
+    // How long packets are held back says nothing where none are.
+    let held = |any: bool, ms: f64| if any { millis(ms) } else { Duration::ZERO };
     Ok(PipeConfig {
         aqm: aqm(&ills.aqm)?,
         loss: chance("loss", ills.loss)?,
@@ -74,10 +76,10 @@ fn afflict(pipe: PipeConfig, ills: &Ills) -> Result<PipeConfig, SpecError> {
         bursts: bursts(&ills.bursts)?,
         discard: named("discard", &ills.discard)?,
         hold: named("hold", &ills.hold)?,
-        hold_by: millis(ills.hold_ms),
+        hold_by: held(ills.hold != "none", ills.hold_ms),
         jitter: millis(ills.jitter_ms),
         reorder: chance("reorder", ills.reorder)?,
-        reorder_by: millis(ills.reorder_ms),
+        reorder_by: held(ills.reorder > 0.0, ills.reorder_ms),
         duplicate: chance("duplicate", ills.duplicate)?,
         corrupt: chance("corrupt", ills.corrupt)?,
         ..pipe

@@ -13,6 +13,7 @@ use std::io::{self, Write};
 
 use crate::check::{Verdict, describe, estimate};
 use crate::grid::typed;
+use crate::measure::with_unit;
 use crate::run::{Outcome, Series};
 use crate::spec::{Experiment, Plot, Point};
 use crate::store::Store;
@@ -131,12 +132,14 @@ impl<'a> Chapter<'a> {
             return;
         }
         *page += "<h3>Expected and seen</h3><div class=\"wide\"><table>";
-        *page += "<thead><tr><th></th><th>Expected</th><th>Where</th><th>Seen</th></tr></thead><tbody>";
-        for Verdict { expected, at, seen, holds } in self.verdicts {
+        *page += "<thead><tr><th></th><th>Expected</th><th>Where</th><th>Seen</th><th>Runs</th></tr></thead><tbody>";
+        for Verdict { expected, at, seen, runs, holds, why } in self.verdicts {
             let mark = if *holds { "holds" } else { "fails" };
             let (expected, at, seen) = (escape(expected), escape(at), escape(seen));
+            let why = if *holds { String::new() } else { format!("<br>{}", escape(why)) };
             *page += &format!(
-                "<tr><td class=\"{mark}\">{mark}</td><td>{expected}</td><td>{at}</td><td>{seen}</td></tr>"
+                "<tr><td class=\"{mark}\">{mark}</td><td>{expected}</td><td>{at}</td><td>{seen}{why}</td>\
+                 <td class=\"number\">{runs}</td></tr>"
             );
         }
         *page += "</tbody></table></div>";
@@ -145,7 +148,7 @@ impl<'a> Chapter<'a> {
     /// Means over the seeds: measures down and combinations across, or the other way where there are many.
     fn write_measures(&self, page: &mut String) {
         let means = self.means();
-        let names: Vec<String> = means.measures.iter().map(|name| escape(name)).collect();
+        let names: Vec<String> = means.measures.iter().map(|name| escape(&with_unit(name))).collect();
         let places: Vec<String> = means.points.iter().map(|mean| escape(&describe(mean.point))).collect();
         let cell = |place: usize, name: usize| match means.points[place].seen[name] {
             Some((mean, half)) => format!("<td class=\"number\">{mean:.4} ± {half:.4}</td>"),
@@ -154,10 +157,10 @@ impl<'a> Chapter<'a> {
         *page += "<h3>Means</h3>";
         if places.len() > ACROSS_MAX {
             let (shown, rest) = places.split_at(places.len().min(DOWN_MAX));
-            table(page, shown, &names, cell);
+            table(page, " class=\"means\"", shown, &names, cell);
             told(page, rest.len(), "combinations more are not listed");
         } else {
-            table(page, &names, &places, |name, place| cell(place, name));
+            table(page, "", &names, &places, |name, place| cell(place, name));
         }
     }
 
@@ -169,9 +172,11 @@ impl<'a> Chapter<'a> {
             let again = json!(replay(self.file, &outcome.point, outcome.seed));
             texts.chain([json!(outcome.seed)]).chain(numbers).chain([again]).collect()
         });
+        let shown = means.parameters.iter().chain(&means.measures).chain(&["seed"]);
         let explored = Explored {
             parameters: &means.parameters,
             measures: &means.measures,
+            shown: shown.map(|name| (*name, with_unit(name))).collect(),
             points: means
                 .points
                 .iter()
@@ -243,6 +248,8 @@ struct Mean<'a> {
 struct Explored<'a> {
     parameters: &'a [&'a str],
     measures: &'a [&'a str],
+    /// Each of them with its unit.
+    shown: BTreeMap<&'a str, String>,
     points: Vec<Place<'a>>,
     /// Parameters, seed, measures, and the command that repeats it.
     runs: Vec<Vec<serde_json::Value>>,
@@ -278,8 +285,14 @@ fn told(page: &mut String, count: usize, what: &str) {
     }
 }
 
-fn table(page: &mut String, down: &[String], across: &[String], cell: impl Fn(usize, usize) -> String) {
-    *page += "<div class=\"wide\"><table><thead><tr><th></th>";
+fn table(
+    page: &mut String,
+    class: &str,
+    down: &[String],
+    across: &[String],
+    cell: impl Fn(usize, usize) -> String,
+) {
+    *page += &format!("<div class=\"wide\"><table{class}><thead><tr><th></th>");
     across.iter().for_each(|name| *page += &format!("<th>{name}</th>"));
     *page += "</tr></thead><tbody>";
     for (row, name) in down.iter().enumerate() {

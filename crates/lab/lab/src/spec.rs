@@ -389,6 +389,23 @@ pub struct Task {
     pub folders: Folders,
 }
 
+impl Task {
+    /// Returns what decides the result, besides the seed: tasks of which it is equal bring the same under their own
+    /// names. What the point sets for a policy that no flow has is no part of it, nor is a setting's default.
+    ///
+    /// # Errors
+    /// A fault of its file, which [`Experiment::parse`] has found already.
+    pub(crate) fn input(&self) -> Result<String, SpecError> {
+        let Spec { seconds, discard, sample_ms, flows, cbr, policies, .. } = &self.spec;
+        let plan = crate::build::plan(&self.spec)?;
+        let is_used = |policy: &&String| flows.iter().any(|flow| flow.cc == **policy);
+        let tunables: Vec<_> = self.spec.tunables.iter().filter(|(policy, _)| is_used(policy)).collect();
+        // Each run leaves files of its own there.
+        let files = (self.spec.siftr.is_some() || self.spec.capture.is_some()).then_some(&self.point);
+        Ok(format!("{:?}", (seconds, discard, sample_ms, flows, cbr, policies, plan, tunables, files)))
+    }
+}
+
 /// Fault of a file, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError(pub String);

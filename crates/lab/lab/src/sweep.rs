@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, Once, mpsc};
 
@@ -26,6 +27,47 @@ pub type Ended = Result<Outcome, Failure>;
 /// the sweep by returning false; runs that have begun are finished, and thrown away.
 pub fn sweep(tasks: &[Task], threads: usize, done: impl FnMut(Ended) -> bool) {
     sweep_by(run, tasks, threads, done);
+}
+
+/// A run, and those that differ from it in nothing that a run can notice.
+pub struct Alike {
+    /// The run.
+    pub task: Task,
+    /// Parameters of the others; their seed is the same.
+    pub others: Vec<Point>,
+}
+
+/// Groups `tasks` so that no run is made twice: the congestion control's tunables, for one, change nothing for flows
+/// of another policy.
+///
+/// # Errors
+/// A fault of their file, which [`crate::Experiment::parse`] has found already.
+pub fn alike(tasks: Vec<Task>) -> Result<Vec<Alike>, SpecError> {
+    let mut groups: Vec<Alike> = Vec::new();
+    let mut known: BTreeMap<(String, u64), usize> = BTreeMap::new();
+    let mut last: Option<(Point, String)> = None;
+    for task in tasks {
+        // Seeds of a combination follow each other.
+        let input = match last.take() {
+            Some((point, input)) if point == task.point => input,
+            _ => crate::grid::hex(task.input()?.as_bytes()),
+        };
+        last = Some((task.point.clone(), input.clone()));
+        let nth = *known.entry((input, task.seed)).or_insert(groups.len());
+        match groups.get_mut(nth) {
+            Some(group) => group.others.push(task.point),
+            None => groups.push(Alike { task, others: Vec::new() }),
+        }
+    }
+    Ok(groups)
+}
+
+/// Returns how the run with the parameters `point` ended, of which `ended` is the like.
+pub fn renamed(ended: &Ended, point: Point) -> Ended {
+    match ended {
+        Ok(outcome) => Ok(Outcome { point, ..outcome.clone() }),
+        Err(failure) => Err(Failure { point, ..failure.clone() }),
+    }
 }
 
 /// Runs one; a panic becomes a failure.
@@ -127,6 +169,35 @@ mod tests {
             false
         });
         assert_eq!(seen, 1, "stopped");
+    }
+
+    /// Of each file: what is varied, and how many of its six runs are to be made.
+    #[test]
+    fn what_a_parameter_cannot_change_runs_once() {
+        for (vary, made) in [
+            ("\"tunables.cubic.fast_convergence\" = [0, 1]", 3),
+            ("\"tunables.newreno.abc_limit\" = [1, 2]", 6),
+            ("\"path.reorder_ms\" = [1, 2]", 3),
+            ("\"stack.initial_window\" = [10, 3]", 6),
+            ("\"path.rtt_ms\" = [10, 10.0]", 3),
+        ] {
+            let experiment = small(&SMALL.replace("\"path.rtt_ms\" = [10, 20]", vary));
+            let tasks = experiment.tasks(None).unwrap();
+            let groups = alike(tasks.clone()).unwrap();
+            assert_eq!((tasks.len(), groups.len()), (6, made), "{vary}");
+            for Alike { task, others } in &groups {
+                let ended = attempt(task);
+                for other in others {
+                    let apart =
+                        tasks.iter().find(|one| one.point == *other && one.seed == task.seed).unwrap();
+                    assert_eq!(renamed(&ended, other.clone()), attempt(apart), "{vary}");
+                }
+            }
+        }
+        let logged = SMALL.replace("[path]", "[siftr]\n[path]").replace("path.rtt_ms", "path.reorder_ms");
+        let logged =
+            logged.replace("[vary]", "[vary]\n").replace("rtt_ms = 10", "rtt_ms = 10\nreorder_ms = 1");
+        assert_eq!(alike(small(&logged).tasks(None).unwrap()).unwrap().len(), 6, "each leaves files");
     }
 
     #[test]

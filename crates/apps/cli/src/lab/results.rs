@@ -70,10 +70,13 @@ fn replace_by(
 pub(super) fn print(folder: &Path, results: &[Results]) {
     for Results { chosen, store, verdicts } in results {
         outln!("{} ({} runs)", chosen.experiment.spec().title, store.outcomes().len());
-        for Verdict { expected, at, seen, holds } in verdicts {
+        for Verdict { expected, at, seen, runs, holds, why } in verdicts {
             let mark = if *holds { "holds" } else { "FAILS" };
             let place = if at.is_empty() { String::new() } else { format!(" [{at}]") };
             outln!("  {mark}  {expected}{place}\n         {seen}");
+            if !holds {
+                outln!("         of {runs} runs: {why}");
+            }
         }
         for Failure { point, seed, why } in store.failures() {
             let again = report::replay(&chosen.source, point, *seed);

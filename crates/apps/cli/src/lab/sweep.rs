@@ -2,11 +2,12 @@
 
 use super::choice::{self, Chosen};
 use super::keep::Keep;
+use super::progress::Progress;
 use super::results::{self, Results};
 use super::{COMMIT, expect};
 use crate::{CliResult, at_once};
-use ::lab::{Courses, Expectation, Limits, Store, Vary};
-use indicatif::{ProgressBar, ProgressStyle};
+use ::lab::{Courses, Expectation, Limits, Point, Store, Task, Vary};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -94,24 +95,37 @@ impl Engine {
                 "{name}: {done} runs in {out} were done before, and are not run again for a log or a capture"
             );
         }
-        let style =
-            ProgressStyle::with_template("{prefix:<20} {bar:40} {pos}/{len} runs, {eta} left{wide_msg}")?;
-        let bar = ProgressBar::new(all).with_style(style).with_prefix(chosen.experiment.name.clone());
-        bar.set_position(done);
-        bar.reset_eta();
-        let (mut written, mut failed) = (Ok(()), 0);
-        ::lab::sweep(&missing, at_once(self.jobs), |ended| {
-            failed += usize::from(ended.is_err());
-            written = store.keep(ended);
-            if failed > 0 {
-                bar.set_message(format!(", {failed} failed"));
-            }
-            bar.inc(1);
+        let (name, path) = (&chosen.experiment.name, store.path().to_owned());
+        let groups = ::lab::alike(missing)?;
+        let copies: usize = groups.iter().map(|group| group.others.len()).sum();
+        if copies > 0 {
+            eprintln!(
+                "{name}: {copies} runs are equal to others but for parameters without effect; made once"
+            );
+        }
+        let tasks: Vec<Task> = groups.iter().map(|group| group.task.clone()).collect();
+        let mut others: BTreeMap<(Point, u64), Vec<Point>> =
+            groups.into_iter().map(|group| ((group.task.point, group.task.seed), group.others)).collect();
+        let progress = Progress::begin(name, done, all, &path)?;
+        let mut written = Ok(());
+        ::lab::sweep(&tasks, at_once(self.jobs), |ended| {
+            let key = match &ended {
+                Ok(outcome) => (outcome.point.clone(), outcome.seed),
+                Err(failure) => (failure.point.clone(), failure.seed),
+            };
+            let others = others.remove(&key).unwrap_or_default();
+            let (count, failed) = (1 + others.len() as u64, ended.is_err());
+            written = progress.keep(count, failed, || {
+                for point in others {
+                    store.keep(::lab::renamed(&ended, point))?;
+                }
+                store.keep(ended)
+            });
             written.is_ok()
         });
-        bar.finish_and_clear();
-        let ended = written.and_then(|()| if missing.is_empty() { Ok(()) } else { store.finish() });
-        ended.map_err(|error| format!("{}: {error}", store.path().display()))?;
+        drop(progress);
+        let ended = written.and_then(|()| if tasks.is_empty() { Ok(()) } else { store.finish() });
+        ended.map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(store)
     }
 }

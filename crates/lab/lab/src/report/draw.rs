@@ -6,6 +6,7 @@ use std::io;
 
 use super::Chapter;
 use crate::check::{describe, estimate};
+use crate::measure::with_unit;
 use crate::run::{Outcome, Series};
 use crate::spec::{Plot, Point};
 
@@ -74,12 +75,12 @@ impl Chapter<'_> {
     /// A plot but for courses over time.
     fn draw(&self, plot: &Plot) -> Drawing {
         let (kind, what) = plot.show.split_once(' ').unwrap_or((&plot.show, ""));
-        let (title, x, y) = (plot.title.clone(), plot.x.clone(), what.into());
+        let (title, x, y) = (plot.title.clone(), with_unit(&plot.x), with_unit(what));
         let mut drawing = Drawing { title, x, y, categories: None, lines: Vec::new(), left_out: 0 };
         match kind {
-            "series" => drawing.x = "seconds".into(),
+            "series" => drawing.x = "time (s)".into(),
             "cdf" => {
-                (drawing.x, drawing.y) = ("milliseconds".into(), "part of all".into());
+                (drawing.x, drawing.y) = (with_unit(what), "part of all (ratio)".into());
                 self.distributions().into_iter().for_each(|line| drawing.push(|| line));
             }
             _ => {

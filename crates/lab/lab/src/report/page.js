@@ -53,11 +53,40 @@ class Explorer {
     }));
     this.plot.replaceChildren();
     new Plot(this.plot, {
-      title: `${measures[measure]} along ${parameters[along]}`, x: parameters[along], y: measures[measure],
+      title: `${measures[measure]} along ${parameters[along]}`,
+      x: this.data.shown[parameters[along]], y: this.data.shown[measures[measure]],
       categories: numbers ? undefined : values, lines: sorted,
     });
   }
 }
+
+// A table has a button for each column from the `first` on, and shows as many as the page has room for. `apply` shows
+// all but those in `off`.
+function chooseColumns(wide, first, names, off, apply) {
+  const group = element("div", { class: "columns", role: "group", "aria-label": "columns" });
+  wide.before(group);
+  const columns = names.map((_, nth) => nth).slice(first);
+  for (const column of [...columns].reverse()) {
+    if (wide.scrollWidth <= wide.clientWidth) break;
+    off.add(column);
+    apply();
+  }
+  for (const column of columns) {
+    const made = button(group, names[column], `column ${names[column]}`, () => {
+      if (!off.delete(column)) off.add(column);
+      made.setAttribute("aria-pressed", String(!off.has(column)));
+      apply();
+    });
+    made.setAttribute("aria-pressed", String(!off.has(column)));
+  }
+}
+
+// Tables of means with measures across.
+document.querySelectorAll("table.means").forEach(table => {
+  const names = [...table.tHead.rows[0].cells].map(cell => cell.textContent), off = new Set();
+  const apply = () => [...table.rows].forEach(row => [...row.cells].forEach((cell, nth) => { cell.hidden = off.has(nth); }));
+  chooseColumns(table.parentElement, 1, names, off, apply);
+});
 
 // Each run in a row. Words in the search must all be in it; a comparison such as seed=3 or goodput_mbit>9.5 must hold.
 class Runs {
@@ -75,10 +104,13 @@ class Runs {
     const table = element("table", { class: "runs" }, wide);
     this.head = element("tr", {}, element("thead", {}, table));
     this.body = element("tbody", {}, table);
-    this.columns.forEach((name, nth) => button(element("th", {}, this.head), name, `sort by ${name}`, () => this.sort(nth)));
+    this.columns.forEach((name, nth) =>
+      button(element("th", {}, this.head), data.shown[name], `sort by ${name}`, () => this.sort(nth)));
     element("th", {}, this.head, "again");
     this.more = button(box, "more", "show more runs", () => { this.shown += Runs.STEP * 10; this.draw(); });
+    this.off = new Set();
     this.draw();
+    chooseColumns(wide, data.parameters.length + 1, this.columns, this.off, () => this.draw());
   }
 
   sort(column) {
@@ -115,6 +147,7 @@ class Runs {
       };
       runs.sort((a, b) => order(a[column], b[column]) * (down ? -1 : 1));
     }
+    [...this.head.children].forEach((cell, nth) => { cell.hidden = this.off.has(nth); });
     this.count.textContent = ` ${runs.length} of ${this.data.runs.length} runs`;
     this.body.replaceChildren(...runs.slice(0, this.shown).map(run => this.row(run)));
     this.more.hidden = runs.length <= this.shown;
@@ -122,7 +155,8 @@ class Runs {
 
   row(run) {
     const row = element("tr", {});
-    run.slice(0, -1).forEach(value => {
+    run.slice(0, -1).forEach((value, nth) => {
+      if (this.off.has(nth)) return;
       const text = value === null ? "" : typeof value === "number" ? show(value) : value;
       element("td", typeof value === "number" ? { class: "number", title: value } : {}, row, text);
     });

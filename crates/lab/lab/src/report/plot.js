@@ -3,9 +3,11 @@
 "use strict";
 const NS = "http://www.w3.org/2000/svg";
 const W = 860, H = 380, LEFT = 70, RIGHT = 16, TOP = 12, BOTTOM = 46;
-// Told apart by those who see few colours too (Okabe and Ito's, darker where paper is white); dashes beyond eight.
+// Colours that readers who see few of them tell apart too (Okabe and Ito's, darker where paper is white). More lines
+// than these have a hue each.
 const COLOURS = 8;
-const DASHES = ["", "7 3", "2 3", "9 3 2 3"];
+// Neighbours differ by their dashes, too.
+const DASHES = ["none", "7 3", "2 3", "9 3 2 3", "14 4"];
 // Of the whole width, by one key.
 const STEP = 0.1, ZOOM = 0.7;
 
@@ -69,6 +71,19 @@ function quoted(field) {
   return /[",\n\r]/.test(field) ? `"${field.replaceAll('"', '""')}"` : String(field);
 }
 
+// The colour of one of `count` lines: its class, and for many lines its hue and one of three lightnesses.
+function coloured(nth, count) {
+  if (count <= COLOURS) return { class: `c${nth}` };
+  return { class: `many l${nth % 3}`, style: `--hue: ${(nth * 360 / count).toFixed(1)}` };
+}
+
+// A short piece of a line as the plot draws it.
+function sample(parent, nth, count) {
+  const { class: kind, style = "" } = coloured(nth, count);
+  const made = node("svg", { class: `sample ${kind}`, style, viewBox: "0 0 34 10", "aria-hidden": "true" }, parent);
+  node("path", { d: "M1 5H33", "stroke-dasharray": DASHES[nth % DASHES.length] }, made);
+}
+
 class Plot {
   constructor(box, data) {
     this.data = data || JSON.parse(box.querySelector("script").textContent);
@@ -84,6 +99,9 @@ class Plot {
     this.told = element("div", { class: "told", role: "status", hidden: "" }, box);
     this.data.lines.forEach((line, nth) => this.entry(line, nth));
     this.everything();
+    // Values have room of their own, so that they hide nothing.
+    this.tell((this.view.x0 + this.view.x1) / 2);
+    this.tell(null);
     this.pointer();
     this.keys();
   }
@@ -101,7 +119,7 @@ class Plot {
 
   // A logarithmic axis, for values above nothing.
   switch(bar, axis) {
-    if (axis === "x" && (this.data.categories || this.data.x === "seconds")) return;
+    if (axis === "x" && (this.data.categories || this.data.x === "time (s)")) return;
     const made = button(bar, `log ${axis}`, `logarithmic ${axis}`, () => {
       this.log[axis] = !this.log[axis];
       made.setAttribute("aria-pressed", String(this.log[axis]));
@@ -169,7 +187,7 @@ class Plot {
       this.pressed();
     });
     made.removeAttribute("aria-label");
-    made.appendChild(element("i", { class: `colour c${nth % COLOURS}` }));
+    sample(made, nth, this.data.lines.length);
     made.appendChild(document.createTextNode(line.name));
     made.setAttribute("aria-pressed", "true");
   }
@@ -278,11 +296,11 @@ class Plot {
   }
 
   line(line, nth, parent) {
-    const group = node("g", { class: `line c${nth % COLOURS}`, "data-line": nth }, parent);
+    const { class: kind, style = "" } = coloured(nth, this.data.lines.length);
+    const group = node("g", { class: `line ${kind}`, style, "data-line": nth }, parent);
     const points = this.placed(line);
     const path = points.map(({ x, y }, at) => `${at ? "L" : "M"}${this.px(x).toFixed(1)} ${this.py(y).toFixed(1)}`);
-    const dash = DASHES[Math.floor(nth / COLOURS) % DASHES.length];
-    node("path", { d: path.join(""), "stroke-dasharray": dash || "none" }, group);
+    node("path", { d: path.join(""), "stroke-dasharray": DASHES[nth % DASHES.length] }, group);
     for (const { x, y, low, high, value } of points) {
       if (value.half === undefined) continue;
       const at = this.px(x), [bottom, top] = [isNaN(low) ? H : this.py(low), this.py(high)];
@@ -390,9 +408,10 @@ class Plot {
     for (const { line, nth, near } of rows) {
       const half = near.value.half === undefined ? "" : ` ± ${show(near.value.half)}`;
       const row = element("span", {}, this.told);
-      element("i", { class: `colour c${nth % COLOURS}` }, row);
+      sample(row, nth, this.data.lines.length);
       row.appendChild(document.createTextNode(`${line.name}: ${show(near.value.y)}${half}`));
-      node("circle", { cx: this.px(near.x), cy: this.py(near.y), r: 3, class: `c${nth % COLOURS}` }, this.note);
+      const { class: kind, style = "" } = coloured(nth, this.data.lines.length);
+      node("circle", { cx: this.px(near.x), cy: this.py(near.y), r: 3, class: kind, style }, this.note);
     }
   }
 }
