@@ -28,6 +28,9 @@ const HELD: [&str; 6] =
 /// A core that is busy for more than this has no time left.
 const SATURATED: f64 = 0.95;
 
+/// A share of the bytes sent again from which losses, and not the path's rate, hold a congestion window.
+const LOSSY: f64 = 0.02;
+
 /// A share of the time from which a reader counts as slow.
 const SLOW_READER: f64 = 0.3;
 
@@ -132,6 +135,10 @@ impl Looks<'_> {
         let free = [("application", busy.saturating_sub(all)), ("idle", self.span() - busy)];
         let (word, longest) =
             times.into_iter().chain(free).max_by_key(|&(_, time)| time).unwrap_or(("idle", 0));
+        // A window that random losses keep small says nothing of the path's rate.
+        if word == "congestion-window" && self.lost() >= LOSSY {
+            return ("loss-recovery", Some(self.share(longest + held("loss-recovery").1)));
+        }
         match self.saturated() {
             Some(load) if matches!(word, "idle" | "application" | "stack") && self.sent() > 0.0 => {
                 ("cpu", Some(load))
@@ -196,7 +203,10 @@ impl Looks<'_> {
                  set it, so that it grows with the window (setting sndbuf).",
                 of("sndbuf")
             ),
-            "peer-window" if number(row, "snd_wnd") == 0 && self.grew("bytes_acked") == 0 => {
+            // What is left of it may be too small for a segment.
+            "peer-window"
+                if number(row, "snd_wnd") < number(row, "mss") && self.grew("bytes_acked") < number(row, "mss") =>
+            {
                 "The peer's window is shut, and nothing left: its application does not read what it was sent.".into()
             }
             "peer-window" => format!(
@@ -215,7 +225,8 @@ impl Looks<'_> {
                 self.grew("timeouts")
             ),
             "loss-recovery" => format!(
-                "The path loses packets: {} of what was sent went again, with {} timeouts.",
+                "The path loses packets: {} of what was sent went again, with {} timeouts. Losses keep the congestion \
+                 window ({cc}) small.",
                 self.again(),
                 self.grew("timeouts")
             ),
@@ -272,10 +283,14 @@ impl Looks<'_> {
         }
     }
 
-    /// The share of bytes that were sent again in the interval.
-    fn again(&self) -> String {
+    /// Returns the share of bytes that were sent again in the interval.
+    fn lost(&self) -> f64 {
         let (again, sent) = (self.grew("bytes_retransmitted"), self.grew("bytes_sent"));
-        format!("{:.1} %", again as f64 * 100.0 / (again + sent).max(1) as f64)
+        again as f64 / (again + sent).max(1) as f64
+    }
+
+    fn again(&self) -> String {
+        format!("{:.1} %", self.lost() * 100.0)
     }
 }
 
@@ -289,6 +304,9 @@ pub(crate) fn word(row: &Value) -> &str {
         (sender, _) => sender.unwrap_or(""),
     }
 }
+
+#[cfg(test)]
+mod situations;
 
 #[cfg(test)]
 mod tests {
