@@ -196,7 +196,7 @@ pub(crate) unsafe fn sendmmsg(fd: c_int, list: *mut mmsghdr, count: c_uint, flag
     let kernels = || unsafe { real::sendmmsg(fd, list, count, flags) };
     let rows = || {
         let rows = (0..count as usize).map(|at| list.wrapping_add(at));
-        rows.take_while(|row| can_read(*row, size_of::<mmsghdr>()))
+        rows.take_while(|row| !is_nowhere(*row))
     };
     // SAFETY: C's contract for each of them.
     if table::is_kernels(fd) && !rows().any(|row| unsafe { hands_over_ours(&raw const (*row).msg_hdr) }) {
