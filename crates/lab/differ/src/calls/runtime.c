@@ -4,9 +4,9 @@
  * used by the system calls themselves, past the C library.
  *
  * No step waits for a time. After each step a byte goes from the peer to the program and back over a connection of
- * their own. The link keeps its order, so all that either end had sent by then has been seen by the other. A call that
- * may block runs in a thread of its own; it counts as asleep if it is found sleeping three times, with such a round
- * trip between.
+ * their own, three times. The link keeps its order, so all that either end had sent by then has been seen by the other.
+ * A call that may block runs in a thread of its own. Each step ends when every such call has returned or is asleep:
+ * found sleeping three times, with such a round trip after each. A call that a step wakes is told behind that step.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -60,7 +60,7 @@ struct task {
 
 enum { WORKERS = 4 };
 static struct task workers[WORKERS], plain;
-static int f[SLOTS], p[SLOTS], mark[2] = { -1, -1 }, home, away, base, in_child, on_stack, has_timeouts;
+static int f[SLOTS], p[SLOTS], mark[2] = { -1, -1 }, home, away, base, in_child, on_stack;
 static int own[256], owned;
 static volatile int now_at, handled;
 static __thread int pipes;
@@ -519,8 +519,6 @@ static void s_getopt(struct task *t, const long *a)
 static void s_setopt(struct task *t, const long *a)
 {
     long value[6] = { a[4], a[5] };
-    if ((a[2] == SO_RCVTIMEO || a[2] == SO_SNDTIMEO) && a[1] == SOL_SOCKET)
-        has_timeouts = 1;
     tell(t, setsockopt(f[a[0]], (int)a[1], (int)a[2], pointer(a[6], value, a[3]), (socklen_t)a[3]));
 }
 
@@ -894,44 +892,62 @@ static char state_of(int tid)
     return at ? at[2] : '?';
 }
 
-/* Waits until a call has ended or sleeps; has it ended? */
-static int settled(struct task *t)
+static int has_ended(struct task *t)
 {
-    for (int asleep = 0, i = 0; asleep < 3 && i < 20000; i++) {
-        if (__atomic_load_n(&t->done, __ATOMIC_ACQUIRE))
-            return 1;
-        if (!t->started) {
-            sched_yield();
-            continue;
-        }
-        asleep = state_of(t->tid) == 'S' ? asleep + 1 : 0;
-        round_trip();
-    }
-    return t->done;
+    return __atomic_load_n(&t->done, __ATOMIC_ACQUIRE);
 }
 
-static void join(const char *asleep)
+/*
+ * Waits until each call in a thread has ended or sleeps: three times in a row, with a round trip after each. An exchange
+ * of packets that the step began, such as a handshake, is over by then. The program's time limit ends a wait that does
+ * not end.
+ */
+static void settle(void)
 {
-    if (has_timeouts)
-        usleep(60000);
+    for (int quiet = 0; quiet < 3; quiet++) {
+        for (int i = 0; i < WORKERS; i++) {
+            struct task *t = &workers[i];
+            if (t->has_work && !has_ended(t) && (!t->started || state_of(t->tid) != 'S'))
+                quiet = -1;
+        }
+        if (quiet < 0)
+            sched_yield();
+        round_trip();
+    }
+}
+
+/* Tells calls that have ended meanwhile, in the order of their steps. */
+static void tell_woken(void)
+{
     for (;;) {
         struct task *first = NULL;
-        for (int i = 0; i < WORKERS; i++)
-            if (workers[i].has_work && workers[i].number >= 0 && (!first || workers[i].number < first->number))
-                first = &workers[i];
-        if (!first)
-            break;
-        if (settled(first)) {
-            printf("%d woke:%s\n", first->number, first->out);
-            first->has_work = 0;
-        } else {
-            printf("%d %s\n", first->number, asleep);
-            first->number = -first->number - 1;
+        for (int i = 0; i < WORKERS; i++) {
+            struct task *t = &workers[i];
+            if (t->has_work && has_ended(t) && (!first || t->number < first->number))
+                first = t;
         }
+        if (!first)
+            return;
+        printf("%d woke:%s\n", first->number, first->out);
+        first->has_work = 0;
     }
-    for (int i = 0; i < WORKERS; i++)
-        if (workers[i].number < 0)
-            workers[i].number = -workers[i].number - 1;
+}
+
+/* Tells the calls that sleep. */
+static void join(const char *asleep)
+{
+    for (int after = -1;;) {
+        struct task *first = NULL;
+        for (int i = 0; i < WORKERS; i++) {
+            struct task *t = &workers[i];
+            if (t->has_work && t->number > after && (!first || t->number < first->number))
+                first = t;
+        }
+        if (!first)
+            return;
+        printf("%d %s\n", first->number, asleep);
+        after = first->number;
+    }
 }
 
 /* A connection whose peer is the other end must not be the kernel's under the launcher. */
@@ -1048,7 +1064,7 @@ static void run_program(const struct step *s, int count)
     alarm(15);
     for (int i = 0; i < SLOTS; i++)
         f[i] = p[i] = -1;
-    owned = 0, has_timeouts = 0;
+    owned = 0;
     base = base < 20000 || base > 58000 ? 20000 : base + 8;
     reset_signals();
     for (int i = 0; i < count; i++) {
@@ -1064,9 +1080,7 @@ static void run_program(const struct step *s, int count)
             int inside = (int)s[i].a[1] < count - i - 1 ? (int)s[i].a[1] : count - i - 1;
             run_child(&s[i + 1], i + 1, inside, s[i].a[0]);
             i += inside;
-            continue;
-        }
-        if (may_block(&s[i])) {
+        } else if (may_block(&s[i])) {
             for (int k = 0; k < WORKERS && !t; k++)
                 if (!workers[k].has_work)
                     t = &workers[k];
@@ -1080,21 +1094,22 @@ static void run_program(const struct step *s, int count)
             t->started = t->done = 0, t->has_work = 1;
             pthread_cond_broadcast(&work);
             pthread_mutex_unlock(&lock);
-            if (!settled(t)) {
-                printf("%d: asleep\n", i);
-                continue;
-            }
-            t->has_work = 0;
         } else {
             run_plain(&s[i], i);
             t = &plain;
         }
-        round_trip();
-        if (!strcmp(s[i].name, "connect"))
-            check_place(t, f[s[i].a[0]]);
-        if (!strcmp(s[i].name, "accept"))
-            check_place(t, f[s[i].a[1]]);
-        printf("%d:%s\n", i, t->out);
+        settle();
+        if (t && t != &plain && !has_ended(t)) {
+            printf("%d: asleep\n", i);
+        } else if (t) {
+            if (!strcmp(s[i].name, "connect"))
+                check_place(t, f[s[i].a[0]]);
+            if (!strcmp(s[i].name, "accept"))
+                check_place(t, f[s[i].a[1]]);
+            printf("%d:%s\n", i, t->out);
+            t->has_work = 0;
+        }
+        tell_woken();
     }
     now_at = count;
     join("asleep at the end");

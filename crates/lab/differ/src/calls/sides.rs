@@ -35,6 +35,13 @@ impl Side {
         // The program's own ports lie below these, and cubic is the stack's default.
         bed.in_ns(&bed.server, "sysctl", &["-qw", "net.ipv4.ip_local_port_range=60000 65000"])?;
         bed.in_ns(&bed.client, "sysctl", &["-qw", "net.ipv4.ip_local_port_range=60000 65000"])?;
+        // One processor receives all that arrives: packets that were sent by several keep their order.
+        for (ns, device) in [(&bed.server, "ms0"), (&bed.server, "lo"), (&bed.client, "ms1")] {
+            let order = format!("echo 1 > /sys/class/net/{device}/queues/rx-0/rps_cpus");
+            if let Err(why) = bed.in_ns(ns, "sh", &["-c", &order]) {
+                eprintln!("differ: without RPS, packets of several processors may change their order: {why}");
+            }
+        }
         let route = [
             "-n",
             &bed.server,
