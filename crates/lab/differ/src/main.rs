@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use differ::options::{HELP, Options};
-use differ::{calls, packets};
+use differ::{calls, packets, reasons};
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -10,7 +11,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.split_first() {
         Some((kind, rest)) if kind == "calls" => Options::of(rest).and_then(|options| calls::run(&options)),
         Some((kind, rest)) if kind == "packets" => peers(rest),
-        _ => Err(format!("differ calls|packets [OPTION...]\n{HELP}")),
+        Some((kind, rest)) if kind == "reasons" => tables(rest),
+        _ => Err(format!("differ calls|packets [OPTION...], or differ reasons [--check]\n{HELP}")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -24,4 +26,13 @@ fn main() -> ExitCode {
 fn peers(arguments: &[String]) -> Result<(), String> {
     let options = Options::of(arguments)?;
     packets::tell(&packets::run(&options)?, &options)
+}
+
+fn tables(arguments: &[String]) -> Result<(), String> {
+    let checks = match arguments {
+        [] => false,
+        [one] if one == "--check" => true,
+        _ => return Err("reasons has one option, --check".into()),
+    };
+    reasons::pages(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.."), checks)
 }

@@ -5,7 +5,11 @@ pub const HELP: &str = "\
   --seed N      first seed (0)
   --runs N      inputs (1000; without a bound if --minutes is given)
   --minutes M   stop after this time
-  --explain     print each explained difference, too";
+  --explain     print each explained difference, too
+  --first       stop at the first difference without a reason";
+
+/// Begin of the line that `--first` prints before the seed of the difference.
+pub const FIRST: &str = "first difference: seed ";
 
 /// Options of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -18,6 +22,8 @@ pub struct Options {
     pub minutes: Option<u64>,
     /// Explained differences are printed, too.
     pub explain: bool,
+    /// The first difference without a reason ends the run.
+    pub first: bool,
 }
 
 impl Options {
@@ -38,6 +44,7 @@ impl Options {
                 "--runs" => options.runs = Some(number()?),
                 "--minutes" => options.minutes = Some(number()?),
                 "--explain" => options.explain = true,
+                "--first" => options.first = true,
                 other => return Err(format!("no option `{other}`; the options are\n{HELP}")),
             }
         }
@@ -53,8 +60,8 @@ impl Options {
 #[test]
 fn options_are_read_and_wrong_ones_told() {
     let of = |text: &str| Options::of(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
-    let all = of("--seed 7 --runs 20 --minutes 2 --explain").expect("options");
-    assert_eq!(all, Options { seed: 7, runs: Some(20), minutes: Some(2), explain: true });
+    let all = of("--seed 7 --runs 20 --minutes 2 --explain --first").expect("options");
+    assert_eq!(all, Options { seed: 7, runs: Some(20), minutes: Some(2), explain: true, first: true });
     assert_eq!(of("--seed 7").expect("options").goal(), Some(1000));
     assert_eq!(of("--minutes 7").expect("options").goal(), None);
     assert_eq!(of("--seed x").expect_err("no number"), "--seed takes a number, not `x`");

@@ -1,13 +1,24 @@
-//! The table of explained differences. A difference that no row explains fails a run.
+//! The table of explained differences of both kinds of input. A difference that no row explains fails a run. The rows
+//! stand in the pages, too: `cargo xtask differ reasons` writes them there.
+
+use crate::progress::Counts;
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Kind of input in which a difference is seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Programs of socket calls.
-    Calls,
+    Calls {
+        /// What follows such a difference in the program is compared as well.
+        goes_on: bool,
+    },
     /// Peers that send packets.
     Packets,
 }
+
+/// Programs of calls, as an argument of [`of`].
+pub const CALLS: Kind = Kind::Calls { goes_on: false };
 
 /// One explained difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,14 +27,51 @@ pub struct Row {
     pub name: &'static str,
     /// Kind of input.
     pub kind: Kind,
-    /// Name of the predicate that recognises the difference: a function of the comparison of its kind.
+    /// What recognises the difference. Calls: a pattern of `CALL, CIRCUMSTANCE: KERNEL | STACK`, where `*` stands for any
+    /// text. Packets: the name of a predicate (packets/explain.rs).
     pub key: &'static str,
-    /// Why it is so: a section of an RFC, or a setting.
+    /// Why it is so: a section of an RFC, a setting, or a section of another page.
     pub reason: &'static str,
 }
 
 /// All rows. A predicate is as narrow as its reason.
 pub const ROWS: &[Row] = &[
+    Row {
+        name: "a call that sleeps holds its descriptor",
+        kind: CALLS,
+        key: "*, closed while a call slept: *",
+        reason: "On Linux a call that sleeps in another thread keeps a closed connection open until it returns. Here \
+                 close(2) closes, as its manual page warns under `Multithreaded processes and close()`.",
+    },
+    Row {
+        name: "a reset within a call",
+        kind: CALLS,
+        key: "sendmmsg*: lens n * 1* | lens n n 2*",
+        reason: "veth delivers within the call: the kernel's second message meets the answer to the first. A link with \
+                 a delay, and the stack, answer after the call, and sendmmsg(2) has queued both.",
+    },
+    Row {
+        name: "a relayed connection",
+        kind: CALLS,
+        key: "*, after a child: *",
+        reason: "A connection that a child uses is relayed by a thread of its parent (LAUNCHER.md, `Fork`): errors and \
+                 ends come later, a reset comes as the end, and the parent's own descriptors of it end with the \
+                 child's.",
+    },
+    Row {
+        name: "several reads of one socket",
+        kind: CALLS,
+        key: "*, several reads asleep: *",
+        reason: "Which of several calls that sleep for data of one socket gets it is not defined: recv(2) and accept(2) \
+                 promise no order.",
+    },
+    Row {
+        name: "SIOCOUTQ after a reset",
+        kind: Kind::Calls { goes_on: true },
+        key: "ioctl 0x5411: 0 * | 0 0",
+        reason: "RFC 9293, section 3.10.7.4: segment queues are flushed at a reset, so nothing is unsent. Linux counts \
+                 what was not acknowledged.",
+    },
     Row {
         name: "duplicates in SACK blocks",
         kind: Kind::Packets,
@@ -112,7 +160,8 @@ pub const ROWS: &[Row] = &[
 
 /// Returns the rows of a kind.
 pub fn of(kind: Kind) -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().filter(move |row| row.kind == kind)
+    let is = move |row: &&Row| (row.kind == Kind::Packets) == (kind == Kind::Packets);
+    ROWS.iter().filter(is)
 }
 
 /// Returns the row whose predicate has this name.
@@ -126,9 +175,67 @@ pub fn table(kind: Kind) -> String {
     format!("| Difference | Reason |\n|---|---|\n{rows}")
 }
 
+/// Returns what each row explained, and the rows that explained nothing, as lines for people. `used` has the seeds of
+/// each row.
+pub fn usage(kind: Kind, used: &BTreeMap<&'static str, Vec<u64>>, counts: Counts) -> String {
+    let mut text = String::new();
+    for (name, seeds) in used {
+        text += &format!("explained: {name}: {}\n", seeds_text(seeds));
+    }
+    let unused: Vec<&str> = of(kind).map(|row| row.name).filter(|name| !used.contains_key(name)).collect();
+    if !unused.is_empty() {
+        text += &format!("rows that {} inputs did not use: {}\n", counts.inputs, unused.join("; "));
+    }
+    text
+}
+
+/// Returns how many seeds there are, and the first of them.
+pub fn seeds_text(seeds: &[u64]) -> String {
+    let shown: Vec<String> = seeds.iter().take(8).map(u64::to_string).collect();
+    format!("{} (seeds {}{})", seeds.len(), shown.join(", "), if seeds.len() > 8 { ", ..." } else { "" })
+}
+
+/// Marks around a table in a page.
+const BEGIN: &str = "<!-- cargo xtask differ reasons: begin -->\n";
+const END: &str = "<!-- cargo xtask differ reasons: end -->\n";
+/// Pages with a table, from the root of the tree.
+const PAGES: &[(&str, Kind)] = &[("docs/BOUNDARY.md", CALLS), ("docs/SUITES.md", Kind::Packets)];
+
+/// Writes the tables into the pages under `root`, or with `checks` compares them.
+///
+/// # Errors
+/// A page cannot be read or written, or, with `checks`, has another table: the names of these pages.
+pub fn pages(root: &Path, checks: bool) -> Result<(), String> {
+    let mut stale = Vec::new();
+    for (name, kind) in PAGES {
+        let path = root.join(name);
+        let of_page = |why: String| format!("{}: {why}", path.display());
+        let page = std::fs::read_to_string(&path).map_err(|e| of_page(e.to_string()))?;
+        let parts = page.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
+        let (head, tail) = parts.ok_or_else(|| {
+            of_page(format!("the lines `{}` and `{}` are missing", BEGIN.trim(), END.trim()))
+        })?;
+        let new = format!("{head}{BEGIN}{}{END}{tail}", table(*kind));
+        if new == page {
+            continue;
+        }
+        if checks {
+            stale.push(*name);
+        } else {
+            std::fs::write(&path, new).map_err(|e| of_page(e.to_string()))?;
+        }
+    }
+    match stale.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(format!("not up to date: {}; `cargo xtask differ reasons` writes them", stale.join(", ")))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    //! Goal: each row can be named, and gives a reason that a reader can look up.
+    //! Goal: each row can be named, gives a reason that a reader can look up, and stands in its page.
     use super::*;
 
     #[test]
@@ -142,8 +249,26 @@ mod tests {
     #[test]
     fn reasons_name_an_rfc_or_a_setting() {
         for row in ROWS {
-            let named = row.reason.contains("RFC ") || row.reason.contains('`') || row.reason.contains(".md");
+            let named = ["RFC ", "`", ".md", "(2)"].iter().any(|text| row.reason.contains(text));
             assert!(named, "{}: {}", row.name, row.reason);
         }
+    }
+
+    #[test]
+    fn pages_have_the_rows() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+        assert_eq!(pages(&root, true), Ok(()));
+    }
+
+    #[test]
+    fn rows_that_explained_nothing_are_named() {
+        let used = BTreeMap::from([("urgent data", vec![3, 9])]);
+        let text = usage(Kind::Packets, &used, Counts { inputs: 20, ..Counts::default() });
+        assert!(
+            text.starts_with("explained: urgent data: 2 (seeds 3, 9)\nrows that 20 inputs did not use: "),
+            "{text}"
+        );
+        assert!(text.contains("old acknowledgment") && !text.contains("urgent data;"), "{text}");
+        assert!(!text.contains("a relayed connection"), "{text}");
     }
 }

@@ -12,8 +12,9 @@ mod reasons;
 mod sides;
 mod step;
 
-use crate::options::Options;
+use crate::options::{FIRST, Options};
 use crate::progress::{Counts, Progress};
+use crate::reasons::{CALLS, usage};
 use crate::shrink;
 use base::Duration;
 use bench::bed::sh;
@@ -177,7 +178,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let started = clock.now();
     let (mut progress, mut counts) = (Progress::new("programs", options.goal(), started), Counts::default());
     let mut findings: BTreeMap<String, Finding> = BTreeMap::new();
-    let mut explained: BTreeMap<&'static str, (usize, u64)> = BTreeMap::new();
+    let mut explained: BTreeMap<&'static str, Vec<u64>> = BTreeMap::new();
     // Keys of programs as they were made, with those of the smallest programs.
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     let mut by_timing = 0;
@@ -195,7 +196,7 @@ pub fn run(options: &Options) -> Result<(), String> {
                 let differs = u64::from(!rows.is_empty());
                 counts.differences += differs;
                 counts.explained += differs;
-                rows.into_iter().for_each(|row| explained.entry(row).or_insert((0, seed)).0 += 1);
+                rows.into_iter().for_each(|row| explained.entry(row).or_default().push(seed));
                 continue;
             }
             Verdict::Found(difference) => difference,
@@ -212,33 +213,37 @@ pub fn run(options: &Options) -> Result<(), String> {
         };
         counts.differences += 1;
         let first = difference.key.clone();
-        let small = seen > 0 && findings.len() < SHRUNK_MAX;
+        let small = seen > 0 && !options.first && findings.len() < SHRUNK_MAX;
         let (program, difference) =
             if small { machine.shrink(steps, difference)? } else { (steps, difference) };
         let key = difference.key.clone();
         names.insert(first, key.clone());
         let new = Finding { seed, difference, program, seen: seen + 1, programs: 0 };
         findings.entry(key).or_insert(new).programs += 1;
+        if options.first && seen > 0 {
+            println!("{FIRST}{seed}");
+            break;
+        }
     }
     progress.clear();
-    report(options, to, (counts.inputs, by_timing), &findings, &explained)
+    report(options, to, (counts, by_timing), &findings, &explained)
 }
 
 fn report(
     options: &Options,
     to: &Path,
-    (done, by_timing): (u64, usize),
+    (counts, by_timing): (Counts, usize),
     findings: &BTreeMap<String, Finding>,
-    explained: &BTreeMap<&'static str, (usize, u64)>,
+    explained: &BTreeMap<&'static str, Vec<u64>>,
 ) -> Result<(), String> {
-    let counts = |finding: &&Finding| finding.seen > 1 || finding.programs >= RARE;
-    let failed: Vec<_> = findings.values().filter(counts).collect();
+    let is_one = |finding: &&Finding| finding.seen > 1 || finding.programs >= RARE;
+    let failed: Vec<_> = findings.values().filter(is_one).collect();
     for finding in findings.values() {
         let Finding { seed, difference, program, seen, programs } = finding;
         println!("{}", difference.key);
         println!("  kernel {}\n  stack  {}", difference.kernel, difference.stack);
         println!("  seed {seed}, {programs} programs, seen in {seen} of {} runs", 1 + REPEATS);
-        if counts(&finding) {
+        if is_one(&finding) {
             let path = to.join(format!("seed-{seed}.c"));
             std::fs::write(&path, text(finding)).map_err(|e| format!("{}: {e}", path.display()))?;
             print!("  {}\n{}", path.display(), listing(program));
@@ -247,15 +252,13 @@ fn report(
         }
     }
     if options.explain {
-        for (name, (count, first)) in explained {
-            let reason = reasons::named(name).map_or("", |row| row.reason);
-            println!("explained: {name}: {count} programs, first seed {first}. {reason}");
-        }
+        print!("{}", usage(CALLS, explained, counts));
     }
-    let known: usize = explained.values().map(|(count, _)| count).sum();
+    let known: usize = explained.values().map(Vec::len).sum();
     println!(
-        "{done} programs from seed {}: {} kinds of difference without a reason, {known} explained, {by_timing} that \
+        "{} programs from seed {}: {} kinds of difference without a reason, {known} explained, {by_timing} that \
          the kernel shows as well",
+        counts.inputs,
         options.seed,
         failed.len()
     );

@@ -1,5 +1,6 @@
-//! Differences on purpose, each with its reason.
+//! The rows for programs of calls: those of [`crate::reasons`], options that differ, and faults that are known.
 
+use crate::reasons::{CALLS, Kind, of};
 use std::sync::LazyLock;
 
 /// A difference that is meant.
@@ -9,8 +10,6 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     /// The keys that it explains; `*` stands for any text.
     pub(super) key: String,
-    /// The reason.
-    pub(super) reason: &'static str,
     /// True if the rest of the same program is compared as well.
     pub(super) goes_on: bool,
 }
@@ -18,61 +17,24 @@ pub(super) struct Row {
 /// A name, a pattern of keys, a reason, and whether what follows is compared as well.
 type Line = (&'static str, &'static str, &'static str, bool);
 
-/// Rows by hand.
-const ROWS: &[Line] = &[
-    (
-        "a call that sleeps holds its descriptor",
-        "*, closed while a call slept: *",
-        "On Linux a call that sleeps in another thread keeps a closed connection open until it returns; here close \
-         closes.",
-        false,
-    ),
-    (
-        "a reset within a call",
-        "sendmmsg*: lens n * 1* | lens n n 2*",
-        "veth delivers within the call: the kernel's second message meets the answer to the first. A link has a \
-         delay.",
-        false,
-    ),
-    (
-        "a relayed connection",
-        "*, after a child: *",
-        "A connection that a child uses is relayed by a thread of its parent: errors and ends come later, a reset \
-         comes as the end, and the parent's own descriptors of it end with the child's.",
-        false,
-    ),
-    (
-        "several reads of one socket",
-        "*, several reads asleep: *",
-        "Which of several calls that sleep for data of one socket gets it is not defined.",
-        false,
-    ),
-    ("after a reset", "ioctl 0x5411: 0 * | 0 0", "What was not acknowledged is let go at a reset.", true),
-];
-
 /// BEING MENDED: faults that are known and have no reason. A row goes when its fault is mended; none stays. Each names
 /// the fault, not a reason.
 const BEING_MENDED: &[Line] = &[
 ];
 
 static ALL: LazyLock<Vec<Row>> = LazyLock::new(|| {
-    let by_hand = BEING_MENDED.iter().chain(ROWS).map(|(name, key, reason, goes_on)| Row {
-        name,
-        key: (*key).to_owned(),
-        reason,
-        goes_on: *goes_on,
+    let row = |(name, key, _, goes_on): Line| Row { name, key: key.to_owned(), goes_on };
+    let shared = of(CALLS).map(|shared| {
+        row((shared.name, shared.key, shared.reason, shared.kind == Kind::Calls { goes_on: true }))
     });
     let options = sock::boundary::rows().filter_map(|row| {
-        use sock::boundary::Verdict;
-        let reason = match row.verdict {
-            Verdict::Same => return None,
-            Verdict::Differs(_, how) => how,
-            Verdict::Refused(_, why) => why,
-        };
+        if matches!(row.verdict, sock::boundary::Verdict::Same) {
+            return None;
+        }
         row.number?;
-        Some(Row { name: row.name, key: format!("?etsockopt {}*", row.name), reason, goes_on: true })
+        Some(Row { name: row.name, key: format!("?etsockopt {}*", row.name), goes_on: true })
     });
-    by_hand.chain(options).collect()
+    BEING_MENDED.iter().copied().map(row).chain(shared).chain(options).collect()
 });
 
 /// Does `text` fit `pattern`, where `*` stands for any text and `?` for one character?
@@ -95,11 +57,6 @@ pub(super) fn explains(key: &str) -> Option<&'static Row> {
     let stack = key.rsplit('|').next().unwrap_or_default();
     let rows = if NEVER.iter().any(|text| stack.contains(text)) { BEING_MENDED.len() } else { ALL.len() };
     ALL[..rows].iter().find(|row| fits(row.key.as_bytes(), key.as_bytes()))
-}
-
-/// Returns a row by its name.
-pub(super) fn named(name: &str) -> Option<&'static Row> {
-    ALL.iter().find(|row| row.name == name)
 }
 
 #[cfg(test)]

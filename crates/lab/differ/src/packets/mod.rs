@@ -13,9 +13,9 @@ pub mod ours;
 pub mod script;
 pub mod trace;
 
-use crate::options::Options;
+use crate::options::{FIRST, Options};
 use crate::progress::{Counts, Progress};
-use crate::reasons::Row;
+use crate::reasons::{self, Kind, Row, seeds_text};
 use crate::shrink;
 use base::{Duration, Rng};
 use compare::{Difference, first};
@@ -155,6 +155,10 @@ pub fn run(options: &Options) -> Result<Report, String> {
                 open.insert(form, (finding, ours));
             }
         }
+        if options.first {
+            println!("{FIRST}{seed}");
+            break;
+        }
     }
     progress.end(report.counts, clock.now());
     report.findings = shorten_all(open, &kernel);
@@ -239,18 +243,12 @@ pub fn replay(input: &Input) -> Result<(String, Option<Difference>), String> {
 /// # Errors
 /// The number of unexplained differences, in a sentence.
 pub fn tell(report: &Report, options: &Options) -> Result<(), String> {
-    let seeds = |seeds: &[u64]| {
-        let shown: Vec<String> = seeds.iter().take(8).map(u64::to_string).collect();
-        format!("{} (seeds {}{})", seeds.len(), shown.join(", "), if seeds.len() > 8 { ", ..." } else { "" })
-    };
     for finding in &report.findings {
-        let why = [format!("UNEXPLAINED, {}", seeds(&finding.seeds)), finding.difference.to_string()];
+        let why = [format!("UNEXPLAINED, {}", seeds_text(&finding.seeds)), finding.difference.to_string()];
         println!("{}", script::script(&finding.input, &finding.kernel, &why));
     }
     if options.explain {
-        for (name, of) in &report.explained {
-            println!("explained: {name}: {}", seeds(of));
-        }
+        print!("{}", reasons::usage(Kind::Packets, &report.explained, report.counts));
         println!("\n{}", report.coverage.table());
     }
     if report.late + report.unsteady > 0 {
