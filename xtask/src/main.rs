@@ -53,6 +53,8 @@ cargo xtask COMMAND
   differ calls|packets [--seed N] [--runs N] [--minutes M] [--explain]
                        run generated programs of socket calls, or generated peers, on the kernel and on the stack,
                        and compare (root; docs/SUITES.md)
+  differ faults [--minutes M] [WORDS...]
+                       plant faults in a copy of the tree, one at a time, and tell which of them those runs find
   differ reasons [--check]
                        write the tables of differences on purpose into docs/BOUNDARY.md and docs/SUITES.md
   walk [in] [out]      the functions that a segment passes on its way, counted in the built program

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calls;
+pub mod faults;
 pub mod options;
 pub mod packets;
 pub mod progress;

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use differ::options::{HELP, Options};
-use differ::{calls, packets, reasons};
+use differ::{calls, faults, packets, reasons};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,7 +12,11 @@ fn main() -> ExitCode {
         Some((kind, rest)) if kind == "calls" => Options::of(rest).and_then(|options| calls::run(&options)),
         Some((kind, rest)) if kind == "packets" => peers(rest),
         Some((kind, rest)) if kind == "reasons" => tables(rest),
-        _ => Err(format!("differ calls|packets [OPTION...], or differ reasons [--check]\n{HELP}")),
+        Some((kind, rest)) if kind == "faults" => faults::run(rest),
+        _ => Err(format!(
+            "differ calls|packets [OPTION...]\n{HELP}\ndiffer reasons [--check]\n{}",
+            faults::HELP
+        )),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
