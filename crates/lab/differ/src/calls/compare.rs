@@ -1,5 +1,6 @@
 //! The results of a program on both sides, line by line.
 
+use super::circumstances::circumstance;
 use super::reasons::{self, Row};
 use super::step::Step;
 use std::collections::BTreeSet;
@@ -27,7 +28,7 @@ pub(super) struct Difference {
 }
 
 /// The step that a line is about.
-fn step_of(line: &str) -> Option<usize> {
+pub(super) fn step_of(line: &str) -> Option<usize> {
     line.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
@@ -48,47 +49,19 @@ fn short(line: &str) -> String {
     words.join(" ")
 }
 
-/// Circumstances of a step that a row may ask for.
-fn context(steps: &[Step], at: usize, before: &[String], is_crash: bool) -> &'static str {
-    // A call that slept is told when later steps are done.
-    let last = before.iter().filter_map(|line| step_of(line)).max().unwrap_or(0);
-    let done = &steps[..steps.len().min(at.max(last) + 1)];
-    // A read keeps its pointer while it sleeps, and what it takes is missed later.
-    let is_bad = |step: &Step| {
-        (step.name == "recv" && step.arg(4) != 0)
-            || (is_crash && (step.kind().contains("unmapped") || step.kind().contains("over the edge")))
-            || (is_crash && matches!(step.name, "accept" | "name") && step.arg(step.args.len() - 1) == 5)
-    };
-    let has_child = done.iter().any(|step| step.name == "child");
-    let otherwise = if done.iter().any(is_bad) { ", bad pointers" } else { "" };
-    if is_crash {
-        return otherwise;
-    }
-    if has_child {
-        return ", after a child";
-    }
-    let sleepers =
-        || before.iter().filter(|line| line.ends_with(": asleep")).filter_map(|line| step_of(line));
-    let Some(first) = sleepers().next() else { return otherwise };
-    let closes = |step: &Step| step.name == "close" || (step.name == "dup" && matches!(step.arg(2), 1 | 2));
-    if done.iter().skip(first).any(closes) {
-        ", closed while a call slept"
-    } else if sleepers()
-        .filter(|at| steps.get(*at).is_some_and(|step| matches!(step.name, "recv" | "accept")))
-        .count()
-        > 1
-    {
-        ", several reads asleep"
-    } else {
-        otherwise
-    }
-}
-
 fn difference(steps: &[Step], before: &[String], kernel: String, stack: String) -> Difference {
-    let at = step_of(&kernel).max(step_of(&stack)).unwrap_or(steps.len());
+    // A call that woke on one side alone is what differs, not the step after it.
+    let woke = |line: &str| line.contains(" woke:");
+    let asleep = "asleep".to_owned();
+    let (at, results) = match (woke(&kernel), woke(&stack)) {
+        (true, false) => (step_of(&kernel), [short(&kernel), asleep]),
+        (false, true) => (step_of(&stack), [asleep, short(&stack)]),
+        _ => (step_of(&kernel).max(step_of(&stack)), [short(&kernel), short(&stack)]),
+    };
+    let at = at.unwrap_or(steps.len());
     let call = steps.get(at).map_or_else(|| "the end".to_owned(), Step::kind)
-        + context(steps, at, before, stack.ends_with("crashes"));
-    let results = format!("{} | {}", short(&kernel), short(&stack));
+        + circumstance(steps, at, before, stack.ends_with("crashes"));
+    let results = results.join(" | ");
     Difference { key: format!("{call}: {results}"), results, kernel, stack }
 }
 
@@ -131,6 +104,17 @@ mod tests {
             panic!("no difference")
         };
         assert_eq!(found.key, "recv MSG_PEEK: n | -1 EAGAIN");
+    }
+
+    #[test]
+    fn a_call_that_woke_on_one_side_is_named() {
+        let steps = [("recv", vec![0, 50, 0, 0, 0]), ("psend", vec![0, 5, 0])];
+        let steps = steps.map(|(name, args)| Step { name, args });
+        let kernel = lines(&["0: asleep", "1: 5", "0 woke: 5", "0 asleep at the end"]);
+        let Verdict::Found(found) = compare(&steps, &kernel, &lines(&["0: asleep", "1: 5", "2: 0"])) else {
+            panic!("no difference")
+        };
+        assert_eq!(found.key, "recv: woke: 5 | asleep");
     }
 
     #[test]

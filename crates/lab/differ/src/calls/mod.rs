@@ -6,6 +6,7 @@
 //! kernel gave it in none of [`REPEATS`] further runs. A difference that is not seen again in as many runs
 //! counts only if [`RARE`] programs have it.
 
+mod circumstances;
 mod compare;
 mod generate;
 mod reasons;

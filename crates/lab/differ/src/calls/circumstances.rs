@@ -1,0 +1,276 @@
+//! Circumstances of a difference that a row may ask for. They come from the steps and from what the kernel answered, and
+//! hold for the steps that act on the connection in question, at either end, or wait for it.
+
+use super::compare::step_of;
+use super::step::Step;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Number of an open file: descriptors that dup made share it.
+type File = usize;
+
+/// What the steps made and used.
+#[derive(Default)]
+struct Walk {
+    made: File,
+    /// Files of the program by slot.
+    slots: BTreeMap<i64, File>,
+    /// The connection at whose other end a slot of the peer is.
+    peers: BTreeMap<i64, File>,
+    /// Ports of the program's sockets, and of the peer's listeners by slot.
+    ports: BTreeMap<File, i64>,
+    peer_ports: BTreeMap<i64, i64>,
+    /// Connections that are not accepted yet, by port: the program's files, and the peer's slots.
+    outgoing: BTreeMap<i64, VecDeque<File>>,
+    incoming: BTreeMap<i64, VecDeque<i64>>,
+    /// Files of accept calls that sleep, by port.
+    accepting: BTreeMap<i64, VecDeque<File>>,
+    /// What an epoll set watches.
+    watched: BTreeMap<File, BTreeSet<File>>,
+    /// The files that each step acts on.
+    of_step: Vec<BTreeSet<File>>,
+    /// Files that a child used.
+    relayed: BTreeSet<File>,
+    /// Files that were closed while a call on them slept.
+    let_go: BTreeSet<File>,
+    /// Files of which several calls that take something slept at once.
+    shared: BTreeSet<File>,
+}
+
+/// A call that slept, and the step that woke it.
+struct Sleeper {
+    step: usize,
+    until: usize,
+}
+
+fn sleepers(lines: &[String]) -> Vec<Sleeper> {
+    let mut all: Vec<Sleeper> = Vec::new();
+    let mut last = 0;
+    for line in lines {
+        let Some(step) = step_of(line) else { continue };
+        if line.ends_with(": asleep") {
+            all.push(Sleeper { step, until: usize::MAX });
+        } else if line.contains(" woke:") {
+            all.iter_mut().filter(|sleeper| sleeper.step == step).for_each(|sleeper| sleeper.until = last);
+            continue;
+        }
+        last = last.max(step);
+    }
+    all
+}
+
+impl Walk {
+    fn new_file(&mut self, slot: i64) -> File {
+        self.made += 1;
+        self.slots.insert(slot, self.made);
+        self.made
+    }
+
+    /// The files that a step acts on, before it.
+    fn files_of(&self, step: &Step) -> BTreeSet<File> {
+        let slot = |at: usize| self.slots.get(&step.arg(at)).copied();
+        let peer = || self.peers.get(&step.arg(0)).copied().into_iter().collect();
+        match step.name {
+            "psend" | "pstuff" | "precv" | "pshut" | "pclose" => peer(),
+            "plisten" | "paccept" | "pconnect" | "kill" | "restart" | "join" | "child" => BTreeSet::new(),
+            "poll" | "select" => (0..step.arg(1) as usize).filter_map(|row| slot(2 + 2 * row)).collect(),
+            "ctl" => [slot(0), slot(2)].into_iter().flatten().collect(),
+            "wait" | "union" => {
+                let set = slot(0);
+                let inside = set.and_then(|set| self.watched.get(&set)).into_iter().flatten().copied();
+                inside.chain(set).collect()
+            }
+            _ => slot(0).into_iter().collect(),
+        }
+    }
+
+    /// What a step that did not fail makes.
+    fn take(&mut self, step: &Step) {
+        let (first, second) = (step.arg(0), step.arg(1));
+        match step.name {
+            "socket" | "epoll" | "eventfd" => {
+                self.new_file(first);
+            }
+            "pipe" | "pair" => {
+                self.new_file(first);
+                self.new_file(second);
+            }
+            "dup" => {
+                if let Some(file) = self.slots.get(&first).copied() {
+                    self.slots.insert(second, file);
+                }
+            }
+            "close" => {
+                self.slots.remove(&first);
+            }
+            "bind" => {
+                if let Some(file) = self.slots.get(&first) {
+                    self.ports.insert(*file, step.arg(2));
+                }
+            }
+            "connect" if matches!(second, 0 | 4 | 8) => {
+                if let Some(file) = self.slots.get(&first) {
+                    self.outgoing.entry(step.arg(2)).or_default().push_back(*file);
+                }
+            }
+            "plisten" => {
+                self.peer_ports.insert(first, second);
+            }
+            "paccept" => {
+                let port = self.peer_ports.get(&first);
+                let queue = port.and_then(|port| self.outgoing.get_mut(port));
+                if let Some(file) = queue.and_then(VecDeque::pop_front) {
+                    self.peers.insert(second, file);
+                }
+            }
+            "pconnect" => {
+                let port = step.arg(2);
+                match self.accepting.get_mut(&port).and_then(VecDeque::pop_front) {
+                    Some(file) => {
+                        self.peers.insert(first, file);
+                    }
+                    None => self.incoming.entry(port).or_default().push_back(first),
+                }
+            }
+            "accept" => {
+                let port = self.slots.get(&first).and_then(|file| self.ports.get(file)).copied();
+                let file = self.new_file(second);
+                let Some(port) = port else { return };
+                match self.incoming.get_mut(&port).and_then(VecDeque::pop_front) {
+                    Some(peer) => {
+                        self.peers.insert(peer, file);
+                    }
+                    None => self.accepting.entry(port).or_default().push_back(file),
+                }
+            }
+            "ctl" => {
+                if let (Some(set), Some(file)) = (self.slots.get(&first), self.slots.get(&step.arg(2))) {
+                    self.watched.entry(*set).or_default().insert(*file);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Walks the steps with the kernel's lines.
+fn walk(steps: &[Step], lines: &[String]) -> Walk {
+    let mut walk = Walk::default();
+    let sleepers = sleepers(lines);
+    let mut in_child = 0;
+    for (at, step) in steps.iter().enumerate() {
+        let files = walk.files_of(step);
+        if step.name == "child" {
+            in_child = step.arg(1) + 1;
+        } else if in_child > 0 {
+            walk.relayed.extend(&files);
+        }
+        in_child = (in_child - 1).max(0);
+        let asleep = |file: &File, which: &dyn Fn(usize) -> bool| {
+            sleepers.iter().any(|sleeper| {
+                sleeper.step < at
+                    && at <= sleeper.until
+                    && which(sleeper.step)
+                    && walk.of_step[sleeper.step].contains(file)
+            })
+        };
+        // What dup2 and dup3 close is behind their second argument.
+        let closed = match step.name {
+            "close" => walk.slots.get(&step.arg(0)).copied(),
+            "dup" if matches!(step.arg(2), 1 | 2) => walk.slots.get(&step.arg(1)).copied(),
+            _ => None,
+        };
+        let let_go = closed.filter(|file| asleep(file, &|_| true));
+        let takes = |at: usize| matches!(steps[at].name, "recv" | "accept");
+        let sleeps_too = takes(at) && sleepers.iter().any(|sleeper| sleeper.step == at);
+        let shared: Vec<File> =
+            files.iter().copied().filter(|file| sleeps_too && asleep(file, &takes)).collect();
+        walk.let_go.extend(let_go);
+        walk.shared.extend(shared);
+        let answer = format!("{at}:");
+        let failed = |line: &String| line.contains(" -1 ") && !line.ends_with("EINPROGRESS");
+        if !lines.iter().any(|line| line.starts_with(&answer) && failed(line)) {
+            walk.take(step);
+        }
+        walk.of_step.push(files);
+    }
+    walk
+}
+
+/// Returns the circumstance of the step `at`, of which the kernel had answered `before`.
+pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_crash: bool) -> &'static str {
+    // A call that slept is told when later steps are done.
+    let last = before.iter().filter_map(|line| step_of(line)).max().unwrap_or(0);
+    let done = &steps[..steps.len().min(at.max(last) + 1)];
+    // A read keeps its pointer while it sleeps, and what it takes is missed later.
+    let is_bad = |step: &Step| {
+        (step.name == "recv" && step.arg(4) != 0)
+            || (is_crash && (step.kind().contains("unmapped") || step.kind().contains("over the edge")))
+            || (is_crash && matches!(step.name, "accept" | "name") && step.arg(step.args.len() - 1) == 5)
+    };
+    let otherwise = if done.iter().any(is_bad) { ", bad pointers" } else { "" };
+    if is_crash {
+        return otherwise;
+    }
+    let walk = walk(done, before);
+    let concerns = |files: &BTreeSet<File>| walk.of_step.get(at).is_some_and(|of| !of.is_disjoint(files));
+    match () {
+        () if concerns(&walk.relayed) => ", after a child",
+        () if concerns(&walk.let_go) => ", closed while a call slept",
+        () if concerns(&walk.shared) => ", several reads asleep",
+        () => otherwise,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a circumstance holds for the connection that it is about, at both of its ends, and for no other.
+    use super::*;
+
+    fn steps(all: &[(&'static str, &[i64])]) -> Vec<Step> {
+        all.iter().map(|(name, args)| Step { name, args: args.to_vec() }).collect()
+    }
+
+    /// Two connections to a listener of the peer: slots 0 and 1, the peer's 1 and 2.
+    const BEGIN: [(&str, &[i64]); 7] = [
+        ("plisten", &[0, 1, 8, 0]),
+        ("socket", &[0, 2, 1, 0]),
+        ("connect", &[0, 0, 1, -1]),
+        ("socket", &[1, 2, 1, 0]),
+        ("connect", &[1, 0, 1, -1]),
+        ("paccept", &[0, 1]),
+        ("paccept", &[0, 2]),
+    ];
+
+    #[test]
+    fn a_childs_connection_is_known_at_both_ends_and_the_other_is_not() {
+        let rest: [(&str, &[i64]); 6] = [
+            ("child", &[0, 1]),
+            ("recv", &[0, 50, 64, 0, 0]),
+            ("dup", &[0, 3, 0]),
+            ("psend", &[1, 5, 0]),
+            ("psend", &[2, 5, 0]),
+            ("recv", &[3, 5, 0, 0, 0]),
+        ];
+        let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+        let of = |at: usize| circumstance(&steps, at, &[format!("{}: 0", steps.len() - 1)], false);
+        assert_eq!([8, 9, 10, 12].map(of), [", after a child"; 4]);
+        assert_eq!(of(11), "");
+    }
+
+    #[test]
+    fn a_close_under_a_sleeper_is_not_that_of_another_connection() {
+        let rest: [(&str, &[i64]); 5] = [
+            ("recv", &[0, 50, 0, 0, 0]),
+            ("close", &[1]),
+            ("psend", &[2, 5, 0]),
+            ("close", &[0]),
+            ("psend", &[1, 5, 0]),
+        ];
+        let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+        let lines = ["7: asleep".to_owned(), "11: 5".to_owned()];
+        assert_eq!(circumstance(&steps, 9, &lines, false), "");
+        assert_eq!(circumstance(&steps, 11, &lines, false), ", closed while a call slept");
+        let woken = ["7: asleep".to_owned(), "8: 0".to_owned(), "7 woke: 5".to_owned(), "11: 5".to_owned()];
+        assert_eq!(circumstance(&steps, 11, &woken, false), "");
+    }
+}
