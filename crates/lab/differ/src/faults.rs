@@ -22,7 +22,7 @@ differ faults [--minutes M] [WORDS...]
 /// Minutes for one fault.
 const MINUTES: u64 = 10;
 const PACKAGES: [&str; 3] = ["millstream", "millstream-preload", "millstream-differ"];
-/// What a run needs of what was built.
+/// Files that a run needs of those that were built.
 const BUILT: [&str; 3] = ["millstream", "libmillstream_preload.so", "millstream-differ"];
 
 /// A copy of the tree, with what was built from it before a fault was planted.

@@ -10,7 +10,7 @@ use std::path::Path;
 pub enum Kind {
     /// Programs of socket calls.
     Calls {
-        /// What follows such a difference in the program is compared as well.
+        /// The rest of the program is compared as well.
         goes_on: bool,
     },
     /// Peers that send packets.
@@ -27,8 +27,8 @@ pub struct Row {
     pub name: &'static str,
     /// Kind of input.
     pub kind: Kind,
-    /// What recognises the difference. Calls: a pattern of `CALL, CIRCUMSTANCE: KERNEL | STACK`, where `*` stands for any
-    /// text. Packets: the name of a predicate (packets/explain.rs).
+    /// Pattern or predicate that recognises the difference. Calls: a pattern of `CALL, CIRCUMSTANCE: KERNEL | STACK`,
+    /// where `*` stands for any text. Packets: the name of a predicate (packets/explain.rs).
     pub key: &'static str,
     /// Why it is so: a section of an RFC, a setting, or a section of another page.
     pub reason: &'static str,
@@ -47,8 +47,8 @@ pub const ROWS: &[Row] = &[
         name: "a reset within a call",
         kind: CALLS,
         key: "sendmmsg*: lens n * | lens n *",
-        reason: "The second message meets the peer's reset for the first if that was processed by then. On veth, a link \
-                 without a delay, it may be, on either side; sendmmsg(2) says how many were sent.",
+        reason: "The second message meets the peer's reset for the first if that was processed by then. On veth, a \
+                 link without a delay, it may be, on either side; sendmmsg(2) says how many were sent.",
     },
     Row {
         name: "a relayed connection",
@@ -62,8 +62,8 @@ pub const ROWS: &[Row] = &[
         name: "several reads of one socket",
         kind: CALLS,
         key: "*, several reads asleep: *",
-        reason: "Which of several calls that sleep for data of one socket gets it is not defined: recv(2) and accept(2) \
-                 promise no order.",
+        reason: "Which of several calls that sleep for data of one socket gets it is not defined: recv(2) and \
+                 accept(2) promise no order.",
     },
     Row {
         name: "SIOCOUTQ after a reset",

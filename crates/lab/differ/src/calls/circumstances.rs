@@ -1,5 +1,5 @@
-//! Circumstances of a difference that a row may ask for. They come from the steps and from what the kernel answered, and
-//! hold for the steps that act on the connection in question, at either end, or wait for it.
+//! Circumstances of a difference that a row may ask for. They come from the steps and from what the kernel answered.
+//! They hold for the steps that act on the connection in question, at either end, or wait for it.
 
 use super::compare::step_of;
 use super::step::Step;
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Number of an open file: descriptors that dup made share it.
 type File = usize;
 
-/// What the steps made and used.
+/// Files that the steps made and used.
 #[derive(Default)]
 struct Walk {
     made: File,
@@ -24,7 +24,7 @@ struct Walk {
     incoming: BTreeMap<i64, VecDeque<i64>>,
     /// Files of accept calls that sleep, by port.
     accepting: BTreeMap<i64, VecDeque<File>>,
-    /// What an epoll set watches.
+    /// Files that an epoll set watches.
     watched: BTreeMap<File, BTreeSet<File>>,
     /// The files that each step acts on.
     of_step: Vec<BTreeSet<File>>,
@@ -83,7 +83,7 @@ impl Walk {
         }
     }
 
-    /// What a step that did not fail makes.
+    /// Takes note of a step that did not fail.
     fn take(&mut self, step: &Step) {
         let (first, second) = (step.arg(0), step.arg(1));
         match step.name {

@@ -898,9 +898,9 @@ static int has_ended(struct task *t)
 }
 
 /*
- * Waits until each call in a thread has ended or sleeps: three times in a row, with a round trip after each. An exchange
- * of packets that the step began, such as a handshake, is over by then. The program's time limit ends a wait that does
- * not end.
+ * Waits until each call in a thread has ended or sleeps: three times in a row, with a round trip after each. An
+ * exchange of packets that the step began, such as a handshake, is over by then. The program's time limit ends a wait
+ * that does not end.
  */
 static void settle(void)
 {
