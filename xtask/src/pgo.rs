@@ -75,6 +75,6 @@ fn profdata(host: &str) -> Result<PathBuf, String> {
     if path.exists() { Ok(path) } else { Err(format!("{}: not there after all", path.display())) }
 }
 
-fn is_root() -> Result<bool, String> {
+pub(crate) fn is_root() -> Result<bool, String> {
     Ok(run::tool("id").args(["-u"]).output()?.trim() == "0")
 }
