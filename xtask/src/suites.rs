@@ -158,6 +158,8 @@ fn compared(suite: &Suite, part: &Part, short: bool) -> Result<Entry, String> {
 const INSIDE: &str = "\
 set -e
 ip link set lo up
+# Addresses of IPv6 are there at once.
+echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
 ip link add ms0 type veth peer name ms1
 ip addr add 10.77.0.1/16 dev ms0
 ip link set ms0 up

@@ -50,4 +50,7 @@ pub(super) const KNOWN: &[Known] = &[
     known("libuv/all", "poll_oob", URGENT),
     known("libuv/all", "tcp_oob", URGENT),
     sometimes("libuv/all", "tcp_try_write_error", LATER),
+    known("tokio/all", "io_async_fd priority_event_on_oob_data", URGENT),
+    known("php/sockets", "ext/sockets/tests/socket_meminfo", "SO_MEMINFO is ENOPROTOOPT"),
+    known("mio/all", "tcp_stream priority_event_on_oob_data", URGENT),
 ];

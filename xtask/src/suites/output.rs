@@ -40,6 +40,12 @@ pub(super) enum Format {
     Tap,
     /// That of `prove -v`: a line `file .. ` begins the tests of a file.
     Prove,
+    /// Rust's, one test at a time: `test name ... ok`. A line `program name` begins the tests of a program.
+    Libtest,
+    /// That of PHP's run-tests.php: `PASS title [file.phpt]`.
+    Phpt,
+    /// JUnit's console, details testfeed: `JUnit Jupiter > Class > method() :: SUCCESSFUL`.
+    Testfeed,
 }
 
 impl Format {
@@ -49,6 +55,9 @@ impl Format {
             Format::Tinytest => tinytest(output),
             Format::Tap => tap(output, false),
             Format::Prove => tap(output, true),
+            Format::Libtest => libtest(output),
+            Format::Phpt => phpt(output),
+            Format::Testfeed => testfeed(output),
         }
     }
 }
@@ -142,6 +151,71 @@ fn tap(output: &str, files: bool) -> Results {
     results
 }
 
+/// Output that does not go through Rust's print macros comes between a test's name and its result.
+fn libtest(output: &str) -> Results {
+    let (mut results, mut program, mut current) = (Results::new(), "", None);
+    for line in output.lines() {
+        if let Some(name) = line.strip_prefix("program ") {
+            program = name;
+        }
+        if let Some((name, _)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) {
+            let name = format!("{program} {}", name.trim_end_matches(" - should panic"));
+            results.insert(name.clone(), Result::Unfinished);
+            current = Some(name);
+        }
+        let Some(name) = &current else { continue };
+        let result = match line.rsplit(' ').next().unwrap_or_default() {
+            "ok" => Result::Passed,
+            "FAILED" => Result::Failed,
+            "ignored" => Result::Skipped,
+            _ => continue,
+        };
+        results.insert(name.clone(), result);
+        current = None;
+    }
+    results
+}
+
+fn phpt(output: &str) -> Results {
+    let mut results = Results::new();
+    // The line that tells which test runs is overwritten.
+    for line in output.lines().map(|line| line.rsplit('\r').next().unwrap_or_default()) {
+        let Some((word, rest)) = line.split_once(' ') else { continue };
+        let Some((file, _)) = rest.rsplit_once(".phpt]") else { continue };
+        let result = match word {
+            "PASS" => Result::Passed,
+            "FAIL" | "LEAK" | "WARN" | "BORK" => Result::Failed,
+            // XFAIL: a failure that the suite expects.
+            "SKIP" | "XFAIL" => Result::Skipped,
+            _ => continue,
+        };
+        let file = file.rsplit_once('[').map_or(file, |(_, file)| file);
+        // A list of what failed follows; it has no other results.
+        results.entry(file.into()).or_insert(result);
+    }
+    results
+}
+
+fn testfeed(output: &str) -> Results {
+    let mut results = Results::new();
+    for line in output.lines() {
+        let Some((path, word)) = line.rsplit_once(" :: ") else { continue };
+        // Engines and classes have results, too.
+        let [_engine, class, test @ ..] = &path.split(" > ").collect::<Vec<_>>()[..] else { continue };
+        let result = match word {
+            "STARTED" => Result::Unfinished,
+            "SUCCESSFUL" => Result::Passed,
+            "FAILED" => Result::Failed,
+            "SKIPPED" | "ABORTED" => Result::Skipped,
+            _ => continue,
+        };
+        if !test.is_empty() {
+            results.insert(format!("{class}.{}", test.join(".")), result);
+        }
+    }
+    results
+}
+
 /// Returns the number of ends of connections that the launcher's report, a line of JSON, has on the stack; `None` if
 /// there is no report.
 pub(super) fn on_the_stack(output: &str) -> Option<u64> {
@@ -206,6 +280,24 @@ ok
         let results =
             [("t/a.t 1 one", Result::Passed), ("t/a.t 2", Result::Passed), ("t/b.t 1 one", Result::Failed)];
         assert_eq!(read(Format::Prove, output), expect(&results));
+        let output = "program tcp\ntest a::b ... ok\ntest c ... ignored\ntest d ... noise\nFAILED\ntest e - should \
+                      panic ... ok\ntest result: FAILED. 1 passed\nprogram udp\ntest b ... ";
+        let results = [
+            ("tcp a::b", Result::Passed),
+            ("tcp c", Result::Skipped),
+            ("tcp d", Result::Failed),
+            ("tcp e", Result::Passed),
+            ("udp b", Result::Unfinished),
+        ];
+        assert_eq!(read(Format::Libtest, output), expect(&results));
+        let output = "TEST 1/2 [x/a.phpt]\rPASS It [does] [x/a.phpt] \nSKIP B [x/b.phpt] reason: none [yet]\n\
+                      FAIL C [x/c.phpt] \nFAILED TEST SUMMARY\nC [x/c.phpt]\n";
+        let results = [("x/a", Result::Passed), ("x/b", Result::Skipped), ("x/c", Result::Failed)];
+        assert_eq!(read(Format::Phpt, output), expect(&results));
+        let output = "JUnit Jupiter :: STARTED\nJUnit Jupiter > A :: STARTED\nJUnit Jupiter > A > a(TestInfo) :: \
+                      STARTED\nJUnit Jupiter > A > a(TestInfo) :: SUCCESSFUL\nJUnit Jupiter > A > b() :: STARTED\n";
+        let results = [("A.a(TestInfo)", Result::Passed), ("A.b()", Result::Unfinished)];
+        assert_eq!(read(Format::Testfeed, output), expect(&results));
     }
 
     #[test]

@@ -41,6 +41,21 @@ const LIBUV: &str = "cd $W; cp -r $S/src/test .; export UV_RUN_AS_ROOT=1 UV_TEST
          unshare --pid --fork --kill-child --mount-proc $S/build/uv_run_tests $t
      done";
 
+/// Tests of one program in order: what one prints stays with its name.
+const RUST: &str = "cd $W; for program in $S/bin/*; do
+         echo program ${program##*/}
+         $program --test-threads 1
+     done";
+
+const PHP: &str = "cd $S/src; d=ext/$PART/tests; [ -d $d ] || d=ext/standard/tests/$PART
+     cp -r --parents run-tests.php $d ext/ftp/tests sapi/cli/tests $W; cd $W
+     export TEST_PHP_EXECUTABLE=$(which php) NO_INTERACTION=1 SKIP_ONLINE_TESTS=1
+     exec php run-tests.php -q --no-color --set-timeout 30 $d";
+
+const NETTY: &str = "cd $W; exec java -jar $S/jars/junit-platform-console-standalone-*.jar execute --disable-banner \
+     --disable-ansi-colors --details testfeed --include-classname '.*' \
+     -cp $(ls $S/jars/*.jar | grep -v /junit | tr '\\n' :) --select-package io.netty.testsuite.transport";
+
 pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "cpython",
@@ -107,5 +122,39 @@ pub(super) const SUITES: &[Suite] = &[
         command: "cp -r $S/src/*/$PART $W; cd $W/$PART; exec prove -v t",
         format: Format::Prove,
         parts: &[part("IO-Socket-IP", 120), part("IO", 120), part("Socket", 60), part("libnet", 120)],
+    },
+    Suite {
+        name: "tokio",
+        about: "those of tokio's tests that use sockets, crate tokio",
+        command: RUST,
+        format: Format::Libtest,
+        parts: &[part("all", 600)],
+    },
+    Suite {
+        name: "mio",
+        about: "mio's tests, from its repository",
+        command: RUST,
+        format: Format::Libtest,
+        parts: &[part("all", 600)],
+    },
+    Suite {
+        name: "php",
+        about: "tests of PHP's extensions, source package php8.2, with the system's php",
+        command: PHP,
+        format: Format::Phpt,
+        parts: &[
+            part("sockets", 300),
+            part("streams", 300),
+            part("network", 300),
+            part("http", 300),
+            part("openssl", 600),
+        ],
+    },
+    Suite {
+        name: "netty",
+        about: "netty's tests of transports, artifact io.netty:netty-testsuite, with the system's java",
+        command: NETTY,
+        format: Format::Testfeed,
+        parts: &[part("all", 900)],
     },
 ];
