@@ -83,8 +83,8 @@ pub const ROWS: &[Row] = &[
         name: "FIN in a SACK block",
         kind: Kind::Packets,
         key: "block_with_fin",
-        reason: "Linux counts the FIN of a segment out of order in its block. RFC 2018, section 3, speaks of data, and \
-                 a FIN is not data.",
+        reason: "Linux counts the FIN of a segment out of order in its block. RFC 2018, section 3, speaks of data, \
+                 and a FIN is not data.",
     },
     Row {
         name: "options when SYNs cross",
@@ -132,8 +132,8 @@ pub const ROWS: &[Row] = &[
         name: "tail loss probe of a FIN",
         kind: Kind::Packets,
         key: "fin_probed",
-        reason: "Linux sends a lone FIN again after two round trips. Here it waits for the retransmission timeout: RFC \
-                 8985, section 7.2, arms the probe for data in flight.",
+        reason: "Linux sends a lone FIN again after two round trips. Here it waits for the retransmission timeout: \
+                 RFC 8985, section 7.2, arms the probe for data in flight.",
     },
     Row {
         name: "urgent data",
@@ -155,6 +155,149 @@ pub const ROWS: &[Row] = &[
         key: "fin_acked_at_once",
         reason: "Linux may delay the acknowledgment of a FIN by 40 ms. RFC 9293, section 3.8.6.3 (RFC 1122, section \
                  4.2.3.2), permits the delay and does not ask for it.",
+    },
+    Row {
+        name: "SACK blocks on what is sent again",
+        kind: Kind::Packets,
+        key: "blocks_on_repeated",
+        reason: "Linux cuts a retransmission smaller to make room for SACK blocks, and has them on resets. Here a \
+                 retransmission keeps its size: RFC 2018, section 3, asks for blocks in acknowledgments, and one of \
+                 these tells them.",
+    },
+    Row {
+        name: "timestamp of an acknowledgment that is not acceptable",
+        kind: Kind::Packets,
+        key: "old_ack_stamp",
+        reason: "Linux does not echo the timestamp of a segment whose acknowledgment is old, and in TIME-WAIT that of \
+                 one that is too new. RFC 7323, section 4.3, asks for the sequence number; here what RFC 5961, \
+                 section 5.2, refuses is not looked at further.",
+    },
+    Row {
+        name: "acknowledgment beside data",
+        kind: Kind::Packets,
+        key: "ack_beside_data",
+        reason: "Data that leaves at the same time carries the acknowledgment, or has it beside it. RFC 9293, section \
+                 3.8.6.3, permits both; a duplicate counts only without data (RFC 5681, section 2).",
+    },
+    Row {
+        name: "acknowledgment that the other end sent before",
+        kind: Kind::Packets,
+        key: "late_ack",
+        reason: "One of the two delayed an acknowledgment that the other one sent at once (RFC 9293, section 3.8.6.3, \
+                 permits up to 0.5 s).",
+    },
+    Row {
+        name: "half-open connection of a closed listener",
+        kind: Kind::Packets,
+        key: "listener_closed",
+        reason: "Linux forgets half-open connections with their listener, and a later segment is answered as one that \
+                 belongs to none. Here the reset has the acknowledgment: RFC 9293, section 3.10.5, has the ABORT of a \
+                 connection send it.",
+    },
+    Row {
+        name: "segment without ACK",
+        kind: Kind::Packets,
+        key: "no_ack_flag",
+        reason: "Linux drops a segment without ACK before it looks at anything else. RFC 9293, section 3.10.7.4, has \
+                 the sequence check first, and RFC 7323, section 5.3, that of the timestamp: both answer.",
+    },
+    Row {
+        name: "acknowledgment of data never sent, at the end",
+        kind: Kind::Packets,
+        key: "future_ack_at_end",
+        reason: "Linux does not look at acknowledgments in TIME-WAIT, nor in FIN-WAIT-2 once the application has \
+                 closed. RFC 5961, section 5.2, has them challenged, as here.",
+    },
+    Row {
+        name: "answers in TIME-WAIT",
+        kind: Kind::Packets,
+        key: "time_wait_spaced",
+        reason: "In TIME-WAIT what holds neither data nor a FIN is answered once in 0.5 s (RFC 5961, section 7); \
+                 Linux's limit is off here (`tcp_invalid_ratelimit`).",
+    },
+    Row {
+        name: "the last bytes of a window",
+        kind: Kind::Packets,
+        key: "silly_window",
+        reason: "Linux fills the peer's window with less than a segment behind full ones. RFC 9293, section \
+                 3.8.6.2.1, has that wait.",
+    },
+    Row {
+        name: "FIN beyond the congestion window",
+        kind: Kind::Packets,
+        key: "fin_beyond_window",
+        reason: "Linux holds a lone FIN back while the congestion window is full. RFC 5681, section 2, counts data in \
+                 it, and a FIN holds none.",
+    },
+    Row {
+        name: "SACK blocks behind a FIN",
+        kind: Kind::Packets,
+        key: "blocks_beyond_fin",
+        reason: "Linux reports what a peer sent behind its FIN. Here that is forgotten, which RFC 2018, section 8, \
+                 permits: nothing follows a FIN.",
+    },
+    Row {
+        name: "retransmission cut anew",
+        kind: Kind::Packets,
+        key: "cut_again",
+        reason: "Linux mostly repeats a segment as it was first cut. Here a retransmission is as large as the MSS \
+                 lets it be: RFC 9293, section 3.8.1, has bytes retransmitted, not segments.",
+    },
+    Row {
+        name: "delayed acknowledgment",
+        kind: Kind::Packets,
+        key: "delayed_ack",
+        reason: "One of the two delays an acknowledgment that the other one sends sooner (RFC 9293, section 3.8.6.3, \
+                 permits up to 0.5 s).",
+    },
+    Row {
+        name: "another SYN",
+        kind: Kind::Packets,
+        key: "other_syn",
+        reason: "Linux resets at a SYN in the window of a half-open connection, and of one in FIN-WAIT-2 that the \
+                 application has closed. RFC 5961, section 4.2, has it challenged, as here.",
+    },
+    Row {
+        name: "FIN beyond a hole",
+        kind: Kind::Packets,
+        key: "fin_beyond_hole",
+        reason: "Linux resets when a FIN comes out of order after the application has closed. RFC 9293, section \
+                 3.10.7.4, has it acknowledged: it holds no data that would be lost.",
+    },
+    Row {
+        name: "SYN after a refused answer",
+        kind: Kind::Packets,
+        key: "syn_again",
+        reason: "After an answer that acknowledges something else Linux repeats its SYN two ticks later, and counts \
+                 that as a timeout. Here it follows the reset at once, as in RFC 9293, section 3.5, figure 9, and the \
+                 timer begins anew: nothing was lost.",
+    },
+    Row {
+        name: "text behind a FIN",
+        kind: Kind::Packets,
+        key: "text_behind_fin",
+        reason: "Linux resets at text across the peer's FIN. RFC 9293, section 3.10.7.4, seventh step, has it \
+                 ignored.",
+    },
+    Row {
+        name: "FIN before data",
+        kind: Kind::Packets,
+        key: "fin_before_data",
+        reason: "Linux takes a FIN in the place of data that came before. Nothing follows a FIN (RFC 9293, section \
+                 3.6), so here such a FIN is not the peer's.",
+    },
+    Row {
+        name: "text of a SYN-ACK when SYNs cross",
+        kind: Kind::Packets,
+        key: "crossed_text",
+        reason: "Linux lets the peer send it again. RFC 9293, section 3.10.7.4, seventh step, takes it, as here.",
+    },
+    Row {
+        name: "close when SYNs cross",
+        kind: Kind::Packets,
+        key: "crossed_close",
+        reason: "Linux sends its FIN before its SYN is acknowledged. Here it follows the handshake, as RFC 9293, \
+                 section 3.10.4, has it for a connection with data to send.",
     },
 ];
 

@@ -1,8 +1,9 @@
 //! The first difference between two traces.
 
-use super::input::Input;
+use super::input::MSS;
 use super::trace::{Moment, Seen, Trace, line};
 use base::Duration;
+use drill::lang::{Body, Flags, Packet, Range, Segment};
 use std::fmt;
 
 /// How far the time of a packet since the step before it may differ: by a quarter of the longer one, or by this, which
@@ -28,64 +29,116 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns the first difference; what follows it may be its consequence.
-pub fn first(input: &Input, kernel: &Trace, ours: &Trace) -> Option<Difference> {
-    for step in 0..input.steps.len() {
-        let (a, b) = (kernel.moments.get(step), ours.moments.get(step));
-        let (Some(a), Some(b)) = (a, b) else { break };
-        if let Some((kernel, ours)) = differ(a, b) {
-            return Some(Difference { step, kernel, ours });
-        }
-    }
-    let step = input.steps.len();
-    let wrong = |trace: &Trace| trace.wrong.clone();
-    if kernel.wrong != ours.wrong {
-        return Some(Difference { step, kernel: wrong(kernel), ours: wrong(ours) });
-    }
-    let is_same = kernel.end == ours.end;
-    (!is_same).then(|| Difference { step, kernel: vec![end(kernel)], ours: vec![end(ours)] })
-}
+/// Time within which segments leave together: one call or one segment from the peer made them.
+pub(super) const TOGETHER: Duration = Duration::from_millis(3);
 
-fn end(trace: &Trace) -> String {
-    format!("ends in [{}]", trace.end)
-}
-
-fn differ(a: &Moment, b: &Moment) -> Option<(Vec<String>, Vec<String>)> {
+/// Returns the difference after a step, if there is one.
+pub fn differ(step: usize, a: &Moment, b: &Moment) -> Option<Difference> {
+    let (a, b) = (joined(a), joined(b));
     let lines = |moment: &Moment| {
         let mut lines: Vec<String> = moment.answer.iter().map(|answer| format!("= {answer}")).collect();
         lines.extend(moment.seen.iter().map(|seen| line(&seen.packet)));
         lines
     };
-    let (kernel, ours) = (lines(a), lines(b));
+    let (kernel, ours) = (lines(&a), lines(&b));
     if kernel != ours {
-        // What both did is not told, from the front and from the back.
+        // What both did is not told, from the front.
         let front = kernel.iter().zip(&ours).take_while(|(a, b)| a == b).count();
-        return Some((kernel[front..].to_vec(), ours[front..].to_vec()));
+        return Some(Difference { step, kernel: kernel[front..].to_vec(), ours: ours[front..].to_vec() });
     }
     let is_off = |(a, b): &(&Seen, &Seen)| a.at.abs_diff(b.at) > TOLERANCE.max(a.at.max(b.at) / 4);
     let (a, b) = a.seen.iter().zip(&b.seen).find(is_off)?;
     let timed = |seen: &Seen| vec![format!("after {} ms: {}", seen.at.as_millis(), line(&seen.packet))];
-    Some((timed(a), timed(b)))
+    Some(Difference { step, kernel: timed(a), ours: timed(b) })
+}
+
+/// Returns the difference at the end: complaints, then states.
+pub fn differ_at_end(step: usize, kernel: &Trace, ours: &Trace) -> Option<Difference> {
+    if kernel.wrong != ours.wrong {
+        return Some(Difference { step, kernel: kernel.wrong.clone(), ours: ours.wrong.clone() });
+    }
+    let end = |trace: &Trace| vec![format!("ends in [{}]", trace.end)];
+    (kernel.end != ours.end).then(|| Difference { step, kernel: end(kernel), ours: end(ours) })
+}
+
+/// Returns the moment with data that left together in one piece: where it is cut is not specified (RFC 9293, section
+/// 3.7), as long as no piece is beyond the peer's MSS and there are no more pieces than needed.
+fn joined(moment: &Moment) -> Moment {
+    let mut seen: Vec<Seen> = Vec::new();
+    let mut pieces = 1;
+    for next in &moment.seen {
+        let last = seen.last_mut().filter(|last| next.at.abs_diff(last.at) <= TOGETHER);
+        if let Some(last) = last
+            && pieces_join(&mut last.packet, &next.packet, pieces)
+        {
+            pieces += 1;
+            continue;
+        }
+        pieces = 1;
+        seen.push(next.clone());
+    }
+    Moment { answer: moment.answer.clone(), seen }
+}
+
+/// Joins `next` to the `pieces` pieces before it, if it is the next one.
+fn pieces_join(into: &mut Packet, next: &Packet, pieces: u32) -> bool {
+    let (Body::Tcp(a), Body::Tcp(b)) = (&mut into.body, &next.body) else { return false };
+    let (Some(before), Some(after)) = (a.seq, b.seq) else { return false };
+    let bits = |tcp: &Segment| tcp.flags.bits & !(Flags::PSH | Flags::FIN);
+    // The least that a full piece has beside timestamps and blocks.
+    let full = u32::from(MSS) - 40;
+    let is_next = bits(a) == Flags::ACK
+        && bits(b) == Flags::ACK
+        && !a.flags.has(Flags::FIN)
+        && a.len > 0
+        && (b.len > 0 || b.flags.has(Flags::FIN))
+        && before.end == after.start
+        && (a.ack, b.len <= u32::from(MSS)) == (b.ack, true)
+        && pieces <= a.len / full + 1;
+    if is_next {
+        a.seq = Some(Range { start: before.start, end: after.end });
+        a.len += b.len;
+        a.flags.bits |= b.flags.bits & (Flags::PSH | Flags::FIN);
+    }
+    is_next
 }
 
 #[test]
-fn the_first_difference_is_found_and_a_little_time_is_none() {
+fn a_difference_is_found_and_a_little_time_is_none() {
     let moment = |answer: &str| Moment { answer: Some(answer.into()), seen: Vec::new() };
-    let input = Input {
-        seed: 0,
-        isn: 0,
-        steps: vec![
-            super::input::Step {
-                after: 1,
-                action: super::input::Action::Call(super::input::Call::Poll)
-            };
-            2
-        ],
-    };
-    let trace = |last: &str| Trace { moments: vec![moment("0x1"), moment(last)], ..Trace::default() };
-    assert_eq!(first(&input, &trace("0x1"), &trace("0x1")), None);
-    let found = first(&input, &trace("0x1"), &trace("0x5")).expect("a difference");
+    assert_eq!(differ(1, &moment("0x1"), &moment("0x1")), None);
+    let found = differ(1, &moment("0x1"), &moment("0x5")).expect("a difference");
     assert_eq!(found.to_string(), "step 2: kernel: = 0x1 | here: = 0x5");
-    let ended = Trace { end: "CLOSED".into(), ..trace("0x1") };
-    assert_eq!(first(&input, &trace("0x1"), &ended).expect("a difference").step, 2);
+    let ended = Trace { end: "CLOSED".into(), ..Trace::default() };
+    assert_eq!(differ_at_end(2, &Trace::default(), &ended).expect("a difference").step, 2);
+}
+
+#[test]
+fn data_that_leaves_together_is_compared_by_its_ends() {
+    let piece = |flags, start, end, at| {
+        let tcp = Segment {
+            ports: None,
+            flags: Flags { bits: flags, ..Flags::default() },
+            seq: Some(Range { start, end }),
+            len: end - start,
+            absolute: false,
+            ack: Some(1),
+            window: Some(9),
+            urgent: None,
+            options: None,
+            udp: None,
+        };
+        let ip = drill::lang::IpInfo::default();
+        let direction = drill::lang::Direction::Out;
+        let packet = Packet { direction, outer: Vec::new(), ip, body: Body::Tcp(tcp) };
+        Seen { at: Duration::from_millis(at), packet }
+    };
+    let (ack, fin) = (Flags::ACK, Flags::ACK | Flags::FIN);
+    let moment = |seen: &[Seen]| Moment { answer: None, seen: seen.to_vec() };
+    let two = moment(&[piece(ack, 1, 989, 0), piece(ack, 989, 1001, 0), piece(fin, 1001, 1001, 0)]);
+    assert_eq!(differ(0, &two, &moment(&[piece(fin, 1, 1001, 0)])), None);
+    let later = moment(&[piece(ack, 1, 989, 0), piece(fin, 989, 1001, 90)]);
+    assert!(differ(0, &later, &two).is_some(), "another time");
+    let small: Vec<Seen> = (0..10).map(|at| piece(ack, 1 + at, 2 + at, 0)).collect();
+    assert!(differ(0, &moment(&small), &moment(&[piece(ack, 1, 11, 0)])).is_some(), "too many pieces");
 }

@@ -4,7 +4,7 @@
 use super::coverage::Coverage;
 use super::input::{Action, Call, Echo, Half, Input, MSS, Step, Switch};
 use super::ours::Ours;
-use super::trace::Trace;
+use super::trace::{Moment, Trace};
 use base::{Duration, Rng};
 use drill::lang::{Body, Direction, Ecn, Flags, IpInfo, Packet, Range, Segment, TcpOption};
 
@@ -379,6 +379,7 @@ impl Maker<'_> {
             let since = self.ours.since_step();
             let last = self.ours.last().and_then(|moment| moment.seen.last()).map(|seen| seen.at);
             let just = last.is_some_and(|at| !at.is_zero() && since.saturating_sub(at) < DISTANCE);
+            let just = just || since < DISTANCE && self.has_refused();
             let soon = self.ours.until_timer().is_some_and(|time| time < DISTANCE);
             if !just && !soon {
                 break;
@@ -394,6 +395,17 @@ impl Maker<'_> {
         self.coverage.reached(&before, &step, &self.ours.states());
         self.learn(&step);
         self.steps.push(step);
+    }
+
+    /// Was an answer to a SYN refused just now? On Linux that starts a timer of two ticks.
+    fn has_refused(&self) -> bool {
+        let refuses = |moment: &Moment| {
+            moment
+                .seen
+                .iter()
+                .any(|seen| matches!(&seen.packet.body, Body::Tcp(tcp) if tcp.flags.has(Flags::RST)))
+        };
+        self.ours.last().is_some_and(refuses) && self.ours.states() == "SYN-SENT"
     }
 
     /// The peer looks at what it sent, and at what came of it.

@@ -24,11 +24,13 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 /// Settings that differ from the kernel's own: what this machine chose, what is remembered of peers, limits per
 /// second, and what waits for a better moment.
-const SYSCTLS: [(&str, &str); 17] = [
+const SYSCTLS: [(&str, &str); 18] = [
     ("net.ipv6.conf.all.disable_ipv6", "1"),
     ("net.ipv4.tcp_no_metrics_save", "1"),
     ("net.ipv4.tcp_autocorking", "0"),
     ("net.ipv4.tcp_fastopen", "0"),
+    // What the congestion window allows leaves at once, however little it is.
+    ("net.ipv4.tcp_tso_win_divisor", "255"),
     ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
     ("net.ipv4.tcp_wmem", "4096 131072 4194304"),
     ("net.ipv4.tcp_timestamps", "1"),

@@ -15,12 +15,12 @@ pub mod trace;
 
 use crate::options::{FIRST, Options};
 use crate::progress::{Counts, Progress};
-use crate::reasons::{self, Kind, Row, seeds_text};
+use crate::reasons::{self, Kind, seeds_text};
 use crate::shrink;
 use base::{Duration, Rng};
-use compare::{Difference, first};
+use compare::Difference;
 use coverage::{Coverage, event};
-use explain::{Case, row};
+use explain::{Verdict, judge};
 use input::{Input, Step};
 use kernel::{Kernel, Ticket};
 use ours::Ours;
@@ -60,6 +60,8 @@ pub struct Finding {
     pub difference: Difference,
     /// The kernel's side.
     pub kernel: Trace,
+    /// This stack's side.
+    pub ours: Trace,
     /// Seeds that show a difference of the same form.
     pub seeds: Vec<u64>,
 }
@@ -92,7 +94,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
     let mut progress = Progress::new("peers", options.goal(), started);
     let limit = options.minutes.map(|minutes| Duration::from_secs(60 * minutes));
     let mut report = Report::default();
-    let mut open: BTreeMap<String, (Finding, Trace)> = BTreeMap::new();
+    let mut open: BTreeMap<String, Finding> = BTreeMap::new();
     let mut kept: Vec<Input> = Vec::new();
     let mut rng = Rng::new(options.seed);
     let mut waiting: VecDeque<Waiting> = VecDeque::new();
@@ -119,7 +121,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
         let seen = next.ticket.wait()?;
         next.runs += 1;
         progress.show(report.counts, clock.now());
-        let difference = first(&next.input, &seen, &next.ours);
+        let Verdict { explained, open: difference } = judge(&next.input, &seen, &next.ours);
         let is_late = seen.late > LATE;
         if difference.is_some() && !is_late {
             next.odd += 1;
@@ -130,8 +132,18 @@ pub fn run(options: &Options) -> Result<Report, String> {
             continue;
         }
         report.counts.inputs += 1;
+        let seed = next.input.seed;
+        for row in &explained {
+            let seeds = report.explained.entry(row.name).or_default();
+            if seeds.last() != Some(&seed) {
+                seeds.push(seed);
+            }
+        }
         let Some(difference) = difference else {
             report.unsteady += u64::from(next.odd > 0);
+            let is_explained = u64::from(!explained.is_empty());
+            report.counts.differences += is_explained;
+            report.counts.explained += is_explained;
             continue;
         };
         if next.odd < RUNS {
@@ -139,20 +151,12 @@ pub fn run(options: &Options) -> Result<Report, String> {
             continue;
         }
         report.counts.differences += 1;
-        let seed = next.input.seed;
-        let case = Case::new(&next.input, &difference, &seen);
-        if let Some(Row { name, .. }) = row(&case) {
-            report.counts.explained += 1;
-            report.explained.entry(name).or_default().push(seed);
-            continue;
-        }
         let form = form(&next.input, &difference);
         match open.get_mut(&form) {
-            Some((finding, _)) => finding.seeds.push(seed),
+            Some(finding) => finding.seeds.push(seed),
             None => {
                 let Waiting { input, ours, .. } = next;
-                let finding = Finding { input, difference, kernel: seen, seeds: vec![seed] };
-                open.insert(form, (finding, ours));
+                open.insert(form, Finding { input, difference, kernel: seen, ours, seeds: vec![seed] });
             }
         }
         if options.first {
@@ -182,9 +186,8 @@ fn form(input: &Input, difference: &Difference) -> String {
 }
 
 /// Shortens findings, side by side: the kernel's timers are waited for together.
-fn shorten_all(open: BTreeMap<String, (Finding, Trace)>, kernel: &Kernel) -> Vec<Finding> {
-    let mut all: Vec<(String, Finding)> =
-        open.into_iter().map(|(form, (finding, _))| (form, finding)).collect();
+fn shorten_all(open: BTreeMap<String, Finding>, kernel: &Kernel) -> Vec<Finding> {
+    let mut all: Vec<(String, Finding)> = open.into_iter().collect();
     // Those seen most often first.
     all.sort_by_key(|(_, finding)| usize::MAX - finding.seeds.len());
     let rest = all.split_off(all.len().min(SHORTENED_MAX));
@@ -209,11 +212,10 @@ fn shorten(wanted: &str, finding: Finding, kernel: &Kernel) -> Finding {
         else {
             return false;
         };
-        let Some(difference) = first(&input, &seen, &ours) else { return false };
-        let is_so =
-            form(&input, &difference) == wanted && row(&Case::new(&input, &difference, &seen)).is_none();
+        let Some(difference) = judge(&input, &seen, &ours).open else { return false };
+        let is_so = form(&input, &difference) == wanted;
         if is_so {
-            best = Some((input, difference, seen));
+            best = Some((input, difference, seen, ours));
         }
         is_so
     };
@@ -221,7 +223,9 @@ fn shorten(wanted: &str, finding: Finding, kernel: &Kernel) -> Finding {
     let until = (finding.difference.step + 1).min(finding.input.steps.len());
     shrink::steps(&finding.input.steps[..until], TRIES, differs);
     match best {
-        Some((input, difference, kernel)) => Finding { input, difference, kernel, seeds: finding.seeds },
+        Some((input, difference, kernel, ours)) => {
+            Finding { input, difference, kernel, ours, seeds: finding.seeds }
+        }
         None => finding,
     }
 }
@@ -234,7 +238,7 @@ pub fn replay(input: &Input) -> Result<(String, Option<Difference>), String> {
     let kernel = Kernel::new()?;
     let ours = Ours::run(input).map_err(|error| error.to_string())?;
     let seen = kernel.begin(input)?.wait()?;
-    let difference = first(input, &seen, &ours);
+    let difference = judge(input, &seen, &ours).open;
     Ok((script::script(input, &seen, &[]), difference))
 }
 
@@ -244,7 +248,11 @@ pub fn replay(input: &Input) -> Result<(String, Option<Difference>), String> {
 /// The number of unexplained differences, in a sentence.
 pub fn tell(report: &Report, options: &Options) -> Result<(), String> {
     for finding in &report.findings {
-        let why = [format!("UNEXPLAINED, {}", seeds_text(&finding.seeds)), finding.difference.to_string()];
+        let mut why = vec![format!("UNEXPLAINED, {}", seeds_text(&finding.seeds)), finding.difference.to_string()];
+        let moments = finding.ours.moments.get(finding.difference.step);
+        let told =
+            |seen: &trace::Seen| format!("here: +{} ms {}", seen.at.as_millis(), trace::line(&seen.packet));
+        why.extend(moments.iter().flat_map(|moment| &moment.seen).map(told));
         println!("{}", script::script(&finding.input, &finding.kernel, &why));
     }
     if options.explain {
