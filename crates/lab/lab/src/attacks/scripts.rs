@@ -289,7 +289,7 @@ impl Liar {
             Lie::Divided => {
                 let step = expected.offset_from(session.acked).min(mss.div_ceil(20));
                 let session = &mut self.sessions.all[at];
-                session.acked = session.acked + step;
+                session.acked += step;
                 wire.segment(name, target, Part::ack(session.seq, session.acked), &[]);
             }
         }
