@@ -17,6 +17,7 @@ pub(crate) use capture::wall_clock;
 pub use places::Places;
 
 use crate::Engine;
+use crate::clients::in_thread;
 use crate::metrics;
 use crate::net::Stack;
 use crate::open::{Opened, Tap};
@@ -30,7 +31,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// Clients that are answered at once; others are told to ask again.
 const CLIENTS_MAX: usize = 16;
@@ -142,23 +143,6 @@ fn admit(shared: &Arc<Shared>, client: UnixStream) {
         let _ = shared.serve(client);
         shared.clients.fetch_sub(1, Ordering::AcqRel);
     });
-}
-
-/// Serves a client from a thread of its own, or from the caller's where no thread can be made (RLIMIT_NPROC).
-pub(crate) fn in_thread<C, S>(name: &str, client: C, serve: S)
-where
-    C: Send + 'static,
-    S: Fn(C) + Send + Sync + 'static,
-{
-    let job = Arc::new((Mutex::new(Some(client)), serve));
-    let other = job.clone();
-    let run = |(client, serve): &(Mutex<Option<C>>, S)| {
-        let client = client.lock().unwrap_or_else(PoisonError::into_inner).take();
-        client.into_iter().for_each(serve);
-    };
-    if std::thread::Builder::new().name(name.into()).spawn(move || run(&other)).is_err() {
-        run(&job);
-    }
 }
 
 /// Tells a client that there are too many, if it takes that at once.

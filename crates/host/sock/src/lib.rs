@@ -7,6 +7,7 @@ pub mod boundary;
 mod busy_poll;
 mod c;
 mod card;
+mod clients;
 mod clock;
 pub mod cmsg;
 mod config_file;

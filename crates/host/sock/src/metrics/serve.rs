@@ -2,8 +2,8 @@
 //! costs a bounded number of threads, seconds and looks at the cores.
 
 use super::{CONTENT_TYPE, text};
+use crate::clients::in_thread;
 use crate::clock::{Clock, SystemClock};
-use crate::control::in_thread;
 use crate::net::Stack;
 use crate::sockets::Sockets;
 use base::{Duration, Instant};
