@@ -439,6 +439,30 @@ print(c.recv(4, socket.MSG_WAITALL).decode())
 ";
 
 /// Children that have given up root misuse their way to the parent: it serves the others, and keeps nothing.
+/// A parent that listens on the stack because of a call that may keep it from that later, and a child that serves.
+const LEAVES: &str = "
+import os, signal, socket
+s = socket.create_server(('', 8260))
+os.chroot('/')
+if os.fork():
+    os.wait()
+signal.alarm(60)
+for turn in range(12):
+    c, _ = s.accept()
+    c.recv(100)
+    c.sendall(b'child')
+    c.close()
+";
+
+#[test]
+fn a_parent_that_does_not_accept_leaves_connections_to_its_child() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let _server = launch(&bed, &["python3", "-c", LEAVES]);
+    for _ in 0..12 {
+        assert_eq!(ask(&bed, "8260").0, "child");
+    }
+}
+
 #[test]
 fn a_hostile_child_has_no_hold_on_its_parent() {
     let Some(bed) = Bed::if_root(true) else { return };

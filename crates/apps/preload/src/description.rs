@@ -105,6 +105,8 @@ pub(crate) struct Description {
     turns: epoll::Turns,
     /// Of a listener: other processes may have it, too, and which of them accepts is not known.
     shared: AtomicBool,
+    /// Of a listener: this process has asked for its connections.
+    asked: AtomicBool,
     /// Index of the device that the program has bound the socket to, or 0.
     device: AtomicI32,
     /// Of a connection: the kernel's file under its numbers is under those of other connections, too.
@@ -160,6 +162,7 @@ impl Description {
             shots: AtomicBool::new(false),
             turns: epoll::Turns::new(),
             shared: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
             device: AtomicI32::new(0),
             borrowed: AtomicBool::new(false),
             more: Mutex::new(More {
@@ -188,6 +191,7 @@ impl Description {
         description.set_shots(false);
         description.turns.forget();
         description.shared.store(false, Ordering::Relaxed);
+        description.asked.store(false, Ordering::Relaxed);
         description.set_device(0);
         description.set_borrowed(false);
         description.forget_sleepers();
@@ -285,6 +289,15 @@ impl Description {
 
     pub(crate) fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Relaxed)
+    }
+
+    /// Has this process asked for the listener's connections?
+    pub(crate) fn has_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_asked(&self) {
+        self.asked.store(true, Ordering::Relaxed);
     }
 
     /// From now on other processes may have it, too.

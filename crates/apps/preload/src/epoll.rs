@@ -11,9 +11,9 @@ mod wait;
 
 use crate::boundary::{Outcome, Refused, errno, guard, is_inside};
 use crate::description::{Description, Kind, NONE, note_number};
+use crate::heritage::listen_below;
 use crate::hooks::{answered, real};
 use crate::relay;
-use crate::sockets::listen_below;
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
 use capi::memory::is_nowhere;

@@ -17,7 +17,7 @@ use crate::boundary::{errno, is_inside, say_once, set_errno};
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::real;
 use crate::table::{self, Held};
-use crate::{bell, description, epoll, limit, relay, report, sockets, stack};
+use crate::{bell, description, epoll, heritage, limit, relay, report, sockets, stack};
 use capi::memory::can_read;
 use libc::{c_int, c_long, c_void, pid_t};
 use sock::hosted::Still;
@@ -142,10 +142,11 @@ pub(crate) fn told(make: impl FnOnce() -> c_long) -> c_long {
 }
 
 extern "C" fn before() {
-    share_listeners();
     let inside = is_inside();
+    let listeners = share_listeners();
     if !inside {
         crate::boundary::inside(|| {
+            listeners.iter().for_each(heritage::leave_to_children);
             relay::settle_for_fork();
             relay::name_for_fork(&streams());
         });
@@ -167,12 +168,11 @@ fn take() -> Option<(Option<relay::Heirs>, bool)> {
 
 /// Listeners that this process has together with another: a connection of its own to one of them goes by the kernel,
 /// whose queue both accept from.
-fn share_listeners() {
-    for held in table::all().0.into_iter().filter_map(table::ours) {
-        if held.kind() == Kind::Listener {
-            held.share();
-        }
-    }
+fn share_listeners() -> Vec<Held> {
+    let ours = table::all().0.into_iter().filter_map(table::ours);
+    let listeners: Vec<Held> = ours.filter(|held| held.kind() == Kind::Listener).collect();
+    listeners.iter().for_each(|held| held.share());
+    listeners
 }
 
 extern "C" fn in_parent() {

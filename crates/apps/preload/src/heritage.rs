@@ -3,13 +3,16 @@
 //! parent relays. Descriptors are named by the kernel's inode, so that any number will do, and another file under a
 //! number is not taken for a socket.
 
-use crate::boundary::{Outcome, inside};
+use crate::boundary::{Outcome, Refused, inside};
 use crate::description::{Description, Kind, NONE, Relayed, StoredOption, note_number};
 use crate::hooks::real;
+use crate::sockets::claim_below;
+use crate::stack::{self, Stack};
 use crate::table::{self, Held};
 use crate::{device, relay};
 use capi::memory;
 use libc::{c_int, c_void, socklen_t};
+use sock::Sockets;
 use std::ffi::CString;
 use std::fmt::Write;
 use std::mem::MaybeUninit;
@@ -291,6 +294,25 @@ pub(crate) unsafe fn give(bytes: &[u8], value: *mut c_void, len: *mut socklen_t)
     unsafe {
         let n = (memory::value(len)? as usize).min(bytes.len());
         memory::put_sized(&bytes[..n], value, len, n)
+    }
+}
+
+/// A listener listens on the stack, too, and its connections are asked for; its descriptor there.
+pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
+    let below = claim_below(stack, held, fd)?;
+    if !held.has_asked() {
+        held.set_asked();
+        stack.hosted.park(below, false)?;
+    }
+    Ok(below)
+}
+
+/// From a fork on the connections of a listener are the children's alone, if this process has not asked for any, until
+/// it asks: it would keep those that come to its stack waiting.
+pub(crate) fn leave_to_children(held: &Held) {
+    if let Some(stack) = stack::opened().filter(|_| !held.has_asked() && held.below() != NONE) {
+        // It fails for what does not listen.
+        let _ = stack.hosted.park(held.below(), true);
     }
 }
 

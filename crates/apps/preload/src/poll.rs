@@ -3,10 +3,10 @@
 use crate::boundary::{Outcome, Refused, guard, is_inside, outside};
 use crate::description::{Kind, NONE};
 use crate::epoll;
+use crate::heritage::listen_below;
 use crate::hooks::{answered, real};
 use crate::signals::Ran;
 use crate::sleep::{beside, monotonic, ppoll as kernels_ppoll, to_timespec};
-use crate::sockets::listen_below;
 use crate::table::{self, Place};
 use crate::{relay, stack};
 use base::Duration;

@@ -27,7 +27,7 @@ fn listen_now() -> bool {
             any = true;
             // What goes wrong is said; the call that waits for the listener fails by it.
             let Ok(stack) = stack::open() else { break };
-            if sockets::listen_below(stack, &held, fd).is_err() {
+            if sockets::claim_below(stack, &held, fd).is_err() {
                 break;
             }
         }

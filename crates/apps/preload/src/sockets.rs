@@ -7,7 +7,9 @@ use crate::hooks::{answered, real};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{descriptors, device, diag, epoll, fork, limit, names, options, relay, report, route, threads};
+use crate::{
+    descriptors, device, diag, epoll, fork, heritage, limit, names, options, relay, report, route, threads,
+};
 use base::Duration;
 use capi::Context;
 use capi::calls::sockets as c;
@@ -360,7 +362,7 @@ unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     // The peer of a parent's connection hears of the port (FTP) and does not wait for accept, which tells of failures.
     let stack = if relay::channel() == NONE { stack::opened() } else { stack::open().ok() };
     if let Some(stack) = stack {
-        listen_below(stack, held, fd)?;
+        claim_below(stack, held, fd)?;
     }
     epoll::listens(held)?;
     answered(done)
@@ -394,7 +396,7 @@ pub(crate) fn kernels_name(fd: c_int) -> Option<SocketAddr> {
 }
 
 /// A listener listens on the stack, too; its descriptor there.
-pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
+pub(crate) fn claim_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
     match held.below() {
         NONE => threads::undisturbed(|| begin_to_listen(stack, held, fd)),
         below => Ok(below),
@@ -555,7 +557,7 @@ unsafe fn accept_on(
         return answered(unsafe { real::accept4(fd, addr, len, flags) });
     }
     let stack = stack::open()?;
-    let below = listen_below(stack, held, fd)?;
+    let below = heritage::listen_below(stack, held, fd)?;
     let number = spare()?;
     let mut accepted = stack.hosted.accept(below);
     if accepted == Err(Errno::EAGAIN) {
@@ -793,7 +795,7 @@ fn listens_on_stack(name: SocketAddr) -> Outcome<bool> {
         let at = programs_name(fd, &held.more());
         if !held.is_shared() && at.is_some_and(|at| covers(fd, at, name)) {
             // One that cannot listen there says so when it is asked for connections.
-            found |= listen_below(stack::open()?, &held, fd).is_ok();
+            found |= claim_below(stack::open()?, &held, fd).is_ok();
         }
     }
     Ok(found)
