@@ -138,6 +138,13 @@ const MARIADBD: &str = "exec mariadbd --no-defaults --user=root --datadir=$D/db 
 const MARIADB: &str = "q='mariadb --no-defaults -h '$S' -u root -N --raw --max-allowed-packet=16M'
                 (echo 'create table t (b longblob);'; printf 'insert into t values (0x'; xxd -p file | tr -d \
                 '\n'; echo ');') | $q test; $q -e 'select b from t' test | head -c 3000000 >got";
+const DOVECOT_CONF: &str = "chmod a+rx .; mkdir -p mail/new mail/cur mail/tmp; base64 file >want
+                { printf 'Subject: a\n\n'; cat want; } >mail/new/1; chown -R nobody mail
+                openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -subj /CN=x 2>log
+                printf 'protocols=imap\nlisten=0.0.0.0\nbase_dir=%s/run\nstate_dir=%s/run\nlog_path=/dev/stderr\n\
+                ssl_cert=<%s/cert\nssl_key=<%s/key\nmail_location=maildir:%s/mail\npassdb {\n driver=static\n \
+                args=password=b\n}\nuserdb {\n driver=static\n args=uid=nobody gid=nogroup home=%s\n}\n\
+                service imap-login {\n service_count=0\n process_min_avail=1\n}\n' $D $D $D $D $D $D >conf";
 const VSFTPD_CONF: &str =
     "mkdir empty root; cp file root; printf 'listen=YES\nanonymous_enable=YES\none_process_model=YES
 anon_root=%s/root\nsecure_chroot_dir=%s/empty\nbackground=NO\nseccomp_sandbox=NO\n' $D $D >conf";
@@ -222,6 +229,11 @@ UseReverseDNS off\nWtmpLog off\nUseFtpUsers off\nCapabilitiesEngine off\nRequire
                 AuthOrder mod_auth_file.c\nAuthUserFile %s/users\n' $D $D >conf"
         server "exec proftpd -n -c $D/conf"
         client "curl -sSf -o got ftp://a:b@$S/file"
+    dovecot_over_tls Server on 993 needs "dovecot openssl curl"
+        before DOVECOT_CONF
+        server "exec dovecot -F -c $D/conf"
+        client "for i in 1 2 3 4 5 6; do curl -ksSf 'imaps://'$S'/INBOX;MAILINDEX=1;SECTION=TEXT' -u a:b | tr -d \
+                '\r' >got; cmp got want; done"
     unbound_over_tcp Server on 53 needs "unbound dig"
         before "seq -f 10.%.0f 100 | sed 's/.*/local-data: \"a.x. A &.1.1\"/' | { printf 'server:\n interface: \
                 0.0.0.0\n do-daemonize: no\n chroot: \"\"
