@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{Outcome, cards, deny, differ, lab, left_out, pgo, python, rfc, run, suites, tidy, wasm};
+use crate::{
+    Outcome, cards, deny, differ, extending, lab, left_out, pgo, python, rfc, run, suites, tidy, wasm,
+};
 
 struct Step {
     name: &'static str,
@@ -15,6 +17,11 @@ struct Step {
 const ASKED: &[Step] = &[
     Step { name: "dpdk-hosts", what: "whole hosts over DPDK's software devices", run: dpdk_hosts },
     Step { name: "experiments", what: "the expectations of every experiment", run: lab::experiments },
+    Step {
+        name: "extending",
+        what: "the page's policy added to a copy of the tree",
+        run: extending::extending,
+    },
     Step {
         name: "differ-packets",
         what: "1,000 generated peers, here and on the kernel",

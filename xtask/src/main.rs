@@ -6,6 +6,7 @@ mod cards;
 mod ci;
 mod deny;
 mod differ;
+mod extending;
 mod lab;
 mod left_out;
 mod metadata;
