@@ -30,6 +30,8 @@ struct Copy {
     tree: PathBuf,
     target: PathBuf,
     sound: PathBuf,
+    /// A file with the path of the file that has a fault, or had the last one.
+    planted: PathBuf,
     /// The first seed that has not run on the copy without a fault, by the name of the kind.
     clean: BTreeMap<&'static str, u64>,
 }
@@ -59,7 +61,11 @@ impl Copy {
         let copy = "cd \"$1\" && git ls-files -z -c -o --exclude-standard | tar --null --ignore-failed-read -T - -c \
                     | tar -x -C \"$2\"";
         sh("sh", &["-c", copy, "sh", &from, &to])?;
-        let copy = Copy { tree, target, sound, clean: BTreeMap::new() };
+        let copy = Copy { tree, target, sound, planted: dir.join("planted"), clean: BTreeMap::new() };
+        // A run that was interrupted has built a fault: the file is newer now than what was built from it.
+        if let Ok(file) = std::fs::read_to_string(&copy.planted) {
+            sh("touch", &[&copy.tree.join(file).to_string_lossy()])?;
+        }
         copy.build()?;
         for name in BUILT {
             let [from, to] = [copy.target.join("debug"), copy.sound.clone()].map(|dir| dir.join(name));
@@ -116,6 +122,7 @@ impl Copy {
         let path = self.tree.join(fault.file);
         let of_file = |e: std::io::Error| format!("{}: {e}", path.display());
         let text = std::fs::read_to_string(&path).map_err(of_file)?;
+        std::fs::write(&self.planted, fault.file).map_err(of_file)?;
         std::fs::write(&path, fault.planted(&text)?).map_err(of_file)?;
         let run = || {
             self.build()?;

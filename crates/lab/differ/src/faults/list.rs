@@ -41,10 +41,10 @@ const fn packets(name: &'static str, file: &'static str, old: &'static str, new:
 /// All faults.
 pub const FAULTS: &[Fault] = &[
     calls(
-        "lost wake-up: FIN",
+        "lost wake-up: a single byte",
         "crates/core/tcp/src/input/data.rs",
-        "self.events |= Events::READABLE | Events::PEER_CLOSED;",
-        "",
+        "if taken > 0 && self.is_worth_reading() {",
+        "if taken > 1 && self.is_worth_reading() {",
     ),
     calls(
         "event told twice: EPOLLET",
