@@ -51,12 +51,6 @@ const COMMON: &[Row] = &[
     },
     Row {
         script: "data and FIN lost",
-        what: &["later: [F.] 1001:1001(0)"],
-        reason: "a FIN is no segment of FlightSize: less than one SMSS may be acknowledged late (RFC 8985, \
-                 section 7.2)",
-    },
-    Row {
-        script: "data and FIN lost",
         what: &["kernel: [.] 1:1001(1000)", "ours: [F.] 1:1001(1000)"],
         reason: "what is sent again is cut anew and takes the FIN along; Linux sends again what it had cut",
     },
