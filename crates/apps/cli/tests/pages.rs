@@ -27,34 +27,85 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("--profile freebsd .", "needs the suite of FreeBSD"),
     ("packetdrill", "needs the original tool or suites of others"),
     ("serve ...", "stands for further arguments"),
-    ("millstream top", "runs until it is ended, on a terminal"),
-    ("millstream sysctl", "sets values of a stack that runs; `control` tests do"),
-    ("millstream serve", "serves until it is ended; the block after it needs a compiled policy"),
-    ("millstream pipe", "runs until it is ended; `pipe` tests run one"),
-    ("bpftrace", "needs bpftrace"),
-    ("flow.h", "needs bpftrace"),
     ("cluster.py", "needs a cluster; the gate's step `lab` makes one"),
-    ("backoff.pkt", "needs the script above it, which `drill` tests run"),
-    ("mimd.toml", "needs the file above it and a compiled policy"),
     ("--capture", "writes gigabytes"),
 ];
 
-/// Blocks that run all the same, by their first words.
-const RUN: &[&str] = &["unshare --user"];
+/// Blocks that run all the same, by their page and their first words, and what is there before. Servers among their
+/// commands are ended after [`LIFE`] seconds, and must have run until then.
+const RUN: &[(&str, &str, &str)] = &[
+    ("DRILL.md", "millstream drill --profile rfc backoff.pkt", ""),
+    ("GUIDE.md", "unshare --user", ""),
+    ("GUIDE.md", "millstream serve --link nic:eth0 --dir", CARD),
+    ("GUIDE.md", "millstream ss   ", SERVER),
+    ("GUIDE.md", "sudo millstream doctor eth0", CARD),
+    ("GUIDE.md", "millstream serve --link nic:eth0 --reuse-port", CARD),
+    ("GUIDE.md", "millstream sysctl -a", SERVER),
+    ("GUIDE.md", "ip netns add mid", "mount -t tmpfs tmpfs /run\n"),
+    ("GUIDE.md", "millstream serve --link xdp:eth0 --dir /srv/www --path", CARD),
+    ("OBSERVING.md", "millstream sysctl -a", SERVER),
+    ("OBSERVING.md", "millstream sysctl net.inet.siftr", SERVER),
+    ("OBSERVING.md", "cat > flow.h", ""),
+    ("POLICIES.md", "millstream serve --link tap:mst0", ""),
+    ("POLICIES.md", "make -C examples/cc-c", SERVER),
+    ("POLICIES.md", "millstream sysctl net.inet.tcp.cc.libraries", POLICY),
+];
+
+/// Seconds after which a server is ended.
+const LIFE: u32 = 5;
+
+/// A network card eth0 with a neighbour, which is the gateway, and files to serve.
+const CARD: &str = "\
+ip link set lo up
+mount -t tmpfs tmpfs /srv && mkdir /srv/www && echo hello > /srv/www/index.html
+unshare --net sleep 300 & PEER=$!; disown
+until [ \"$(readlink /proc/$PEER/ns/net)\" != \"$(readlink /proc/self/ns/net)\" ]; do sleep 0.01; done
+ip link add eth0 type veth peer name peer0 && ip link set peer0 netns $PEER
+nsenter -t $PEER -n sh -ec 'ip link set lo up; ip addr add 10.0.0.7/24 dev peer0; ip link set peer0 up'
+ip addr add 10.0.0.2/24 dev eth0 && ip link set eth0 up && ip route add default via 10.0.0.7
+";
+
+/// A server of this stack that runs, and its process number where a page has one.
+const SERVER: &str = "\
+mount -t tmpfs tmpfs /var/log
+$REAL serve --link tap:mst0,host=10.0.0.2/24 --address 10.0.0.1/24 --set control=full >server.txt & SERVER=$!; disown
+until $REAL sysctl net.inet.tcp.cc.algorithm >/dev/null 2>&1; do kill -0 $SERVER; sleep 0.1; done
+";
+
+/// And a policy that it has loaded.
+const POLICY: &str = "\
+mount -t tmpfs tmpfs /var/log
+$REAL serve --link tap:mst0,host=10.0.0.2/24 --address 10.0.0.1/24 --set control=full >server.txt & SERVER=$!; disown
+until $REAL sysctl net.inet.tcp.cc.algorithm >/dev/null 2>&1; do kill -0 $SERVER; sleep 0.1; done
+make -C examples/cc-c OUT=$PWD
+$REAL sysctl net.inet.tcp.cc.load=$PWD/libmimd.so net.inet.tcp.cc.algorithm=mimd
+";
+
+/// Files that a page shows in the block before.
+const SHOWN: &[&str] = &["backoff.pkt", "mimd.toml"];
 
 /// Beginnings of commands, for blocks without a language.
-const COMMANDS: [&str; 5] = ["millstream ", "cargo ", "make ", ".ci/", "sudo "];
+const COMMANDS: [&str; 6] = ["millstream ", "cargo ", "make ", ".ci/", "sudo ", "python "];
 
 struct Block {
     page: String,
     line: usize,
     /// The commands as they are typed.
     text: String,
+    /// The block before, if that is of another kind.
+    shown: String,
 }
 
 impl Block {
+    /// Returns what is there before a block that runs in spite of its words.
+    fn before(&self) -> Option<&'static str> {
+        let fits =
+            |(page, words, _): &&(&str, &str, &str)| self.page == *page && self.text.starts_with(words);
+        RUN.iter().find(fits).map(|(.., before)| *before)
+    }
+
     fn why_not(&self) -> Option<&'static str> {
-        if RUN.iter().any(|words| self.text.starts_with(words)) {
+        if self.before().is_some() {
             return None;
         }
         NOT_RUN.iter().find(|(word, _)| self.text.contains(word)).map(|(_, why)| *why)
@@ -67,6 +118,7 @@ fn blocks(page: &Path) -> Vec<Block> {
     let name = page.file_name().expect("a name").to_string_lossy().into_owned();
     let mut found = Vec::new();
     let mut open: Option<(usize, &str, Vec<&str>)> = None;
+    let mut shown = String::new();
     for (line, text) in (1..).zip(text.lines()) {
         let fence = text.trim_start().strip_prefix("```");
         match (&mut open, fence) {
@@ -84,8 +136,11 @@ fn blocks(page: &Path) -> Vec<Block> {
                     }
                     _ => Vec::new(),
                 };
-                if !commands.is_empty() {
-                    found.push(Block { page: name.clone(), line: *line, text: commands.join("\n") + "\n" });
+                if commands.is_empty() {
+                    shown = lines.join("\n") + "\n";
+                } else {
+                    let (page, text) = (name.clone(), commands.join("\n") + "\n");
+                    found.push(Block { page, line: *line, text, shown: std::mem::take(&mut shown) });
                 }
                 open = None;
             }
@@ -115,13 +170,36 @@ impl Fresh {
         for name in ["crates", "examples"] {
             std::os::unix::fs::symlink(root.join(name), folder.join(name)).expect("a link");
         }
-        Fresh(folder)
+        let fresh = Fresh(folder);
+        fresh.program("sudo", "exec \"$@\"");
+        let bounded = format!(
+            "case $1 in serve|run|pipe|top|iperf)\n\
+             timeout {LIFE} {MILLSTREAM} \"$@\"; status=$?; [ $status = 124 ]; exit;; esac\n\
+             exec {MILLSTREAM} \"$@\""
+        );
+        fresh.program("millstream", &bounded);
+        fresh
+    }
+
+    /// A program that pages find before others of its name.
+    fn program(&self, name: &str, script: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = self.0.join("bin");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join(name), format!("#!/bin/sh\n{script}\n")).expect("a script");
+        std::fs::set_permissions(folder.join(name), PermissionsExt::from_mode(0o755)).expect("it is ours");
     }
 
     /// Types a block into a shell, as a reader would: a command that opens another shell gets the rest.
     fn run(&self, block: &Block) {
         let path = std::env::var("PATH").unwrap_or_default();
-        let folder = Path::new(MILLSTREAM).parent().expect("a folder").display();
+        let folder = match block.before() {
+            Some(_) if !block.text.starts_with("unshare") => self.0.join("bin"),
+            _ => Path::new(MILLSTREAM).parent().expect("a folder").to_owned(),
+        };
+        for name in SHOWN.iter().filter(|name| block.text.contains(*name)) {
+            std::fs::write(self.0.join(name), &block.shown).expect("a file");
+        }
         let mut shell = Command::new("timeout")
             .args([
                 "-s",
@@ -136,7 +214,8 @@ impl Fresh {
             ])
             .args(["bash", "-e"])
             .current_dir(&self.0)
-            .env("PATH", format!("{folder}:{path}"))
+            .env("PATH", format!("{}:{path}", folder.display()))
+            .env("REAL", MILLSTREAM)
             .env("MILLSTREAM_RUN", &self.0)
             .env("SHELL", "/bin/bash")
             .stdin(Stdio::piped())
@@ -144,10 +223,20 @@ impl Fresh {
             .spawn()
             .expect("a shell");
         let mut keys = shell.stdin.take().expect("a pipe");
-        keys.write_all(block.text.as_bytes()).expect("it reads");
+        let before = block.before().unwrap_or_default();
+        let text = block.text.replace("--pid 4711", "--pid $SERVER");
+        // What runs in the background must have ended well, too.
+        let after = if block.text.starts_with("unshare") {
+            ""
+        } else {
+            "for job in $(jobs -p); do wait $job; done\n"
+        };
+        keys.write_all([before, &text, after, "touch ran\n"].concat().as_bytes()).expect("it reads");
         drop(keys);
         let status = shell.wait().expect("it ends");
-        assert!(status.success(), "{}:{}: {status}:\n{}", block.page, block.line, block.text);
+        // A command that read the keys would have left the rest out.
+        let all = std::fs::remove_file(self.0.join("ran")).is_ok();
+        assert!(status.success() && all, "{}:{}: {status}:\n{}", block.page, block.line, block.text);
     }
 }
 
@@ -172,7 +261,7 @@ fn every_block_runs_or_says_why_not() {
         fresh.as_ref().expect("made above").1.run(block);
         ran += 1;
     }
-    assert!(ran >= 5, "{ran} blocks ran");
+    assert!(ran >= 23, "{ran} blocks ran");
 }
 
 /// A reason that no block needs is out of date.
