@@ -197,6 +197,9 @@ impl Fresh {
             Some(_) if !block.text.starts_with("unshare") => self.0.join("bin"),
             _ => Path::new(MILLSTREAM).parent().expect("a folder").to_owned(),
         };
+        // No control socket of a block before, whose server was killed.
+        let sockets = self.0.join(format!("run-{}", block.line));
+        std::fs::create_dir_all(&sockets).expect("a folder");
         for name in SHOWN.iter().filter(|name| block.text.contains(*name)) {
             std::fs::write(self.0.join(name), &block.shown).expect("a file");
         }
@@ -216,7 +219,7 @@ impl Fresh {
             .current_dir(&self.0)
             .env("PATH", format!("{}:{path}", folder.display()))
             .env("REAL", MILLSTREAM)
-            .env("MILLSTREAM_RUN", &self.0)
+            .env("MILLSTREAM_RUN", &sockets)
             .env("SHELL", "/bin/bash")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
