@@ -5,7 +5,7 @@ use crate::boundary::{Outcome, Refused, guard, is_inside, say_once};
 use crate::description::{Kind, note_number};
 use crate::hooks::{answered, real};
 use crate::table::{self, Held, Place};
-use crate::{relay, sockets, stack};
+use crate::{accept, relay, stack};
 use capi::calls::descriptors as c;
 use capi::memory;
 use libc::{c_int, c_long, c_uint, c_ulong, c_void};
@@ -182,7 +182,7 @@ pub(crate) fn part(held: &Held) -> Outcome<()> {
     if !held.is_borrowed() || !matches!(held.kind(), Kind::Stream | Kind::Inherited) {
         return Ok(());
     }
-    let own = sockets::blank_of(held.is_v6())?;
+    let own = accept::blank_of(held.is_v6())?;
     table::put_under(held, own);
     held.set_borrowed(false);
     // SAFETY: a descriptor of this frame's.

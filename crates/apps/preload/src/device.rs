@@ -7,7 +7,7 @@ use crate::description::{Kind, StoredOption};
 use crate::hooks::{answered, real};
 use crate::sockets::Traffic;
 use crate::table::Held;
-use crate::{route, sockets};
+use crate::{accept, route, sockets};
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::address;
 use std::net::SocketAddr;
@@ -95,7 +95,7 @@ pub(crate) unsafe fn set(
     value: *const c_void,
     len: socklen_t,
 ) -> Outcome<c_int> {
-    let asked = sockets::blank()?;
+    let asked = accept::blank()?;
     // SAFETY: the caller's arguments, and a descriptor of this frame's.
     let said = unsafe {
         if held.device() != 0 {
@@ -142,7 +142,7 @@ pub(crate) unsafe fn get(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> Outcome<c_int> {
-    let asked = sockets::blank()?;
+    let asked = accept::blank()?;
     if held.device() != 0 {
         bind(asked, held.device());
     }

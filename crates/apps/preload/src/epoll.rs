@@ -352,7 +352,8 @@ pub(crate) fn becomes_stream(target: &Held) -> Outcome<()> {
     Ok(())
 }
 
-/// The connection was taken apart, and something else becomes of the socket: out of the stack's sets, into the kernel's.
+/// The connection was taken apart and something else becomes of the socket: out of the stack's sets, into the
+/// kernel's.
 pub(crate) fn is_apart(stack: &Stack, target: &Held) -> Outcome<()> {
     let mut seen = Vec::new();
     for epfd in table::all().0 {

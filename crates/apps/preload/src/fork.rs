@@ -17,7 +17,7 @@ use crate::boundary::{errno, is_inside, say_once, set_errno};
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::real;
 use crate::table::{self, Held};
-use crate::{bell, description, epoll, heritage, limit, relay, report, sockets, stack};
+use crate::{accept, bell, description, epoll, heritage, limit, relay, report, stack};
 use capi::memory::can_read;
 use libc::{c_int, c_long, c_void, pid_t};
 use sock::hosted::Still;
@@ -214,7 +214,7 @@ pub(crate) extern "C" fn in_child() {
             // SAFETY: the parent's stack's, of which this process has a copy that nothing else uses.
             unsafe { real::close(fd) };
         }
-        sockets::forked();
+        accept::forked();
         for held in ours.into_iter().filter_map(table::ours) {
             match held.kind() {
                 // Nothing relays it: the kernel says that it is not connected.

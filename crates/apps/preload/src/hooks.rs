@@ -9,8 +9,8 @@ use crate::boundary::{Failure, Outcome, Refused, guard, is_inside};
 use crate::description::Kind;
 use crate::table::{self, Held, Place};
 use crate::{
-    data, descriptors, epoll, exec, fork, moves, names, options, poll, privileges, relay, rights, signals,
-    sockets, space, spawn, streams, threads,
+    accept, data, descriptors, epoll, exec, fork, moves, names, options, poll, privileges, relay, rights,
+    signals, sockets, space, spawn, streams, threads,
 };
 use libc::{FILE, uid_t};
 use libc::{
@@ -199,7 +199,7 @@ on_descriptors! {
      port that is taken is EADDRINUSE here."
     bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int => sockets::bind;
     "a connection of the link or of the loopback, whichever waits."
-    accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int => sockets::accept;
+    accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int => accept::accept;
     "as on Linux."
     shutdown(fd: c_int, how: c_int) -> c_int => sockets::shutdown;
     "as on Linux."
@@ -290,7 +290,7 @@ others! {
      loopback says so of the address and this process alone listens there. Else by the kernel."
     connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int => sockets::connect;
     "as accept, with flags."
-    accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int => sockets::accept4;
+    accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int => accept::accept4;
     "the number it takes is let go first."
     dup2(from: c_int, to: c_int) -> c_int => descriptors::dup2;
     "the number it takes is let go first."

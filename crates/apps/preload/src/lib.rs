@@ -6,6 +6,7 @@
 //! the kernel's business. Whose a socket becomes is decided when it is bound or connected; until then it is a TCP
 //! socket of the kernel's.
 
+mod accept;
 mod bell;
 mod boundary;
 mod data;

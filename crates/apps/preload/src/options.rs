@@ -5,7 +5,7 @@ use crate::description::{Kind, NONE, StoredOption};
 use crate::hooks::{answered, real};
 use crate::stack::{self, Stack};
 use crate::table::Held;
-use crate::{device, heritage, option_names, relay, report, sockets};
+use crate::{accept, device, heritage, option_names, relay, report};
 use capi::calls::options as c;
 use capi::memory::{self, is_nowhere};
 use libc::{c_int, c_void, socklen_t};
@@ -102,7 +102,7 @@ unsafe fn endless_linger(
 
 /// Returns a negative time as the kernel tells it: its longest time, whose seconds depend on its tick.
 fn kernels_linger(linger: &libc::linger) -> Outcome<Vec<u8>> {
-    let asked = sockets::blank()?;
+    let asked = accept::blank()?;
     let mut told = vec![0; size_of::<libc::linger>()];
     let mut len = told.len() as socklen_t;
     // SAFETY: a `struct linger`, as much room, and a descriptor of this frame's.

@@ -1,27 +1,22 @@
-//! socket, bind, listen, accept, connect, shutdown: where it is decided whose a socket becomes.
+//! socket, bind, listen, connect, shutdown: where it is decided whose a socket becomes.
 
 use crate::boundary::{Failure, Outcome, Refused, errno, guard, is_inside, say, set_errno};
 use crate::description::{Description, Kind, More, NONE, note_number};
 use crate::descriptors::KEPT;
 use crate::hooks::{answered, real};
-use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
 use crate::{
-    descriptors, device, diag, epoll, fork, heritage, limit, names, options, relay, report, route, threads,
+    accept, descriptors, device, diag, epoll, fork, limit, options, relay, report, route, threads,
 };
-use base::Duration;
 use capi::Context;
 use capi::calls::sockets as c;
 use capi::memory::put_sized;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::address::{self, Named};
-use sock::hosted::Ended;
 use sock::{Errno, Family, Sockets};
 use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr};
-use std::ptr::null;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// # Safety
@@ -58,7 +53,7 @@ pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
 }
 
 /// A number of the kernel's is a descriptor of ours. One that is too high for the table stays the kernel's.
-fn number(fd: c_int, held: Held) -> bool {
+pub(crate) fn number(fd: c_int, held: Held) -> bool {
     note_number(fd);
     table::put(fd, held)
 }
@@ -189,7 +184,7 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
 /// # Safety
 /// C's contract of bind(2).
 unsafe fn why_not_again(held: &Held, addr: *const sockaddr, len: socklen_t) -> Refused {
-    let asked = match blank_of(held.is_v6()) {
+    let asked = match accept::blank_of(held.is_v6()) {
         Ok(asked) => asked,
         Err(refused) => return refused,
     };
@@ -450,224 +445,6 @@ fn bind_below(stack: &Stack, below: c_int, name: SocketAddr) -> Result<(), Errno
     stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32.to_ne_bytes())?;
     stack.hosted.bind(below, name.into())?;
     stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &wanted)
-}
-
-/// A number of the kernel's for a connection that is accepted next; kept from one that did not come.
-static SPARE: AtomicI32 = AtomicI32::new(NONE);
-
-/// Which all these are copies of: a socket of the kernel's that is nothing yet.
-static MODEL: AtomicI32 = AtomicI32::new(NONE);
-
-/// This process is a child: what it has of these is closed.
-pub(crate) fn forked() {
-    MODEL.store(NONE, Ordering::Release);
-    let kept = SPARE.swap(NONE, Ordering::AcqRel);
-    if kept != NONE {
-        // SAFETY: a descriptor of ours that nothing else uses.
-        unsafe { real::close(kept) };
-    }
-}
-
-/// A socket of the kernel's that is nothing yet, and that the program does not see.
-pub(crate) fn blank() -> Result<c_int, Refused> {
-    blank_of(false)
-}
-
-/// As [`blank`], of a family.
-pub(crate) fn blank_of(v6: bool) -> Result<c_int, Refused> {
-    let family = if v6 { libc::AF_INET6 } else { libc::AF_INET };
-    // SAFETY: numbers alone.
-    let made = limit::own(|| unsafe { real::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) });
-    if made < 0 { Err(Refused(errno())) } else { Ok(made) }
-}
-
-fn spare() -> Result<c_int, Refused> {
-    let kept = SPARE.swap(NONE, Ordering::AcqRel);
-    if kept != NONE {
-        return Ok(kept);
-    }
-    let known = MODEL.load(Ordering::Acquire);
-    let model = if known == NONE { threads::hidden(blank()?) } else { known };
-    // SAFETY: numbers alone.
-    let fd = unsafe { real::fcntl(model, libc::F_DUPFD_CLOEXEC, 0) };
-    let why = errno();
-    if known == NONE && fd < 0 {
-        // The last number that was free: nothing is left for copies.
-        table::remove_hidden(model);
-        if (model as u64) < limit::soft() {
-            return Ok(model);
-        }
-        // SAFETY: a descriptor of ours that nothing else uses.
-        unsafe { real::close(model) };
-    } else if known == NONE {
-        MODEL.store(model, Ordering::Release);
-    }
-    if fd < 0 { Err(Refused(why)) } else { Ok(fd) }
-}
-
-fn keep_spare(fd: c_int) {
-    let before = SPARE.swap(fd, Ordering::AcqRel);
-    if before != NONE {
-        // SAFETY: a descriptor of ours that nothing else uses.
-        unsafe { real::close(before) };
-    }
-}
-
-/// # Safety
-/// C's contract of accept(2).
-pub(crate) unsafe fn accept(
-    held: &Held,
-    fd: c_int,
-    addr: *mut sockaddr,
-    len: *mut socklen_t,
-) -> Outcome<c_int> {
-    // SAFETY: the caller's arguments.
-    unsafe { accept_on(held, fd, addr, len, 0) }
-}
-
-/// # Safety
-/// C's contract of accept4(2).
-pub(crate) unsafe fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
-    if table::is_kernels(fd) {
-        // SAFETY: the caller's arguments.
-        return unsafe { real::accept4(fd, addr, len, flags) };
-    }
-    let ours_calls = is_inside();
-    guard(|| match table::look(fd) {
-        // SAFETY: the caller's arguments.
-        Place::Hidden if ours_calls => Ok(threads::hidden(unsafe { real::accept4(fd, addr, len, flags) })),
-        Place::Hidden => Err(Refused(libc::EBADF)),
-        // SAFETY: the caller's arguments.
-        Place::Kernel => Ok(unsafe { real::accept4(fd, addr, len, flags) }),
-        // SAFETY: the caller's arguments.
-        Place::Ours(held) => unsafe { accept_on(&held, fd, addr, len, flags) },
-    })
-}
-
-unsafe fn accept_on(
-    held: &Held,
-    fd: c_int,
-    addr: *mut sockaddr,
-    len: *mut socklen_t,
-    flags: c_int,
-) -> Outcome<c_int> {
-    let known = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    if held.kind() != Kind::Listener || flags & !known != 0 {
-        // SAFETY: the caller's arguments; the kernel's socket does not listen, or the flags are not known.
-        return answered(unsafe { real::accept4(fd, addr, len, flags) });
-    }
-    let stack = stack::open()?;
-    let below = heritage::listen_below(stack, held, fd)?;
-    let number = spare()?;
-    let mut accepted = stack.hosted.accept(below);
-    if accepted == Err(Errno::EAGAIN) {
-        // SAFETY: the caller's arguments; it does not wait.
-        let other = unsafe { real::accept4(fd, addr, len, flags) };
-        if other >= 0 || errno() != libc::EAGAIN || held.is_nonblocking() {
-            keep_spare(number);
-            if other >= 0 {
-                report::count_kernels();
-            }
-            return answered(other);
-        }
-        let timeout = timeout(stack, below);
-        let mut rows = Vec::new();
-        loop {
-            let wait = stack.hosted.wait_beside(
-                Some(below),
-                timeout,
-                &mut |fds, left| {
-                    rows.truncate(0);
-                    rows.push(input(fd));
-                    beside(&mut rows, 1, fds, left, null(), timeout.is_none())
-                },
-                &mut |engine| engine.accept(below),
-            );
-            match wait {
-                Ok(done) => {
-                    accepted = Ok(done);
-                    break;
-                }
-                Err(Ended::Beside) => {
-                    // SAFETY: as above.
-                    let other = unsafe { real::accept4(fd, addr, len, flags) };
-                    if other >= 0 || errno() != libc::EAGAIN {
-                        keep_spare(number);
-                        if other >= 0 {
-                            report::count_kernels();
-                        }
-                        return answered(other);
-                    }
-                }
-                Err(ended) => {
-                    keep_spare(number);
-                    return Err(Refused(match ended {
-                        Ended::Signal => libc::EINTR,
-                        Ended::Failed(errno) => errno.raw(),
-                        _ => libc::EAGAIN,
-                    }));
-                }
-            }
-        }
-    }
-    let (below, peer) = match accepted {
-        Ok(accepted) => accepted,
-        Err(errno) => {
-            keep_spare(number);
-            return Err(errno.into());
-        }
-    };
-    let bytes = address::write(peer, held.is_v6());
-    // SAFETY: C's contract for `len`.
-    if let Err(refused) = unsafe { names::has_room(addr, len, bytes.len()) } {
-        // As on Linux, a connection whose address cannot be told is closed.
-        stack::close(below);
-        keep_spare(number);
-        return Err(refused);
-    }
-    // SAFETY: C's contract for `addr` and `len`, which were looked at.
-    unsafe { finish_accept(stack, held, number, below, flags, (&bytes, addr, len)) }
-}
-
-/// An accepted connection gets its number and its flags, and the program the peer's name.
-unsafe fn finish_accept(
-    stack: &Stack,
-    held: &Held,
-    fd: c_int,
-    below: c_int,
-    flags: c_int,
-    (peer, addr, len): (&[u8], *mut sockaddr, *mut socklen_t),
-) -> Outcome<c_int> {
-    let connection = Description::make(Kind::Stream, held.is_v6(), below);
-    connection.set_borrowed(true);
-    connection.set_device(held.device());
-    if flags & libc::SOCK_NONBLOCK != 0 {
-        stack.hosted.set_nonblocking(below, true)?;
-        connection.set_nonblocking(true);
-    }
-    if flags & libc::SOCK_CLOEXEC == 0 {
-        // SAFETY: numbers alone.
-        unsafe { real::fcntl(fd, libc::F_SETFD, 0) };
-    }
-    if !number(fd, connection) {
-        // SAFETY: a descriptor that nothing else uses.
-        unsafe { real::close(fd) };
-        return Err(Refused(libc::EMFILE));
-    }
-    if !addr.is_null() {
-        // SAFETY: the caller vouches for so much room.
-        unsafe { put_sized(peer, addr.cast::<c_void>(), len, peer.len()) }?;
-    }
-    answered(fd)
-}
-
-/// SO_RCVTIMEO.
-fn timeout(stack: &Stack, below: c_int) -> Option<Duration> {
-    let mut time = [0; 16];
-    stack.hosted.getsockopt(below, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &mut time).ok()?;
-    let half = |at: usize| u64::from_ne_bytes(time[at..at + 8].try_into().unwrap_or_default());
-    let (seconds, micros) = (half(0), half(8));
-    (seconds | micros != 0).then(|| Duration::from_secs(seconds) + Duration::from_micros(micros))
 }
 
 /// # Safety

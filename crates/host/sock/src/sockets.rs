@@ -201,8 +201,8 @@ pub trait Sockets: Send + Sync {
     fn accept(&self, fd: Fd) -> Result<(Fd, Endpoint), Errno>;
     /// Connect; non-blocking gives EINPROGRESS and EPOLLOUT follows.
     fn connect(&self, fd: Fd, remote: Endpoint) -> Result<(), Errno>;
-    /// Take a connection, an attempt to connect or a listener apart (connect to AF_UNSPEC): the socket keeps its options
-    /// and the address that it was bound to, and may connect or listen again.
+    /// Take a connection, an attempt to connect or a listener apart (connect to AF_UNSPEC): the socket keeps its
+    /// options and the address that it was bound to, and may connect or listen again.
     fn disconnect(&self, fd: Fd) -> Result<(), Errno>;
     /// Is it a socket that neither listens nor has a connection, nor tries to have one?
     fn is_apart(&self, fd: Fd) -> Result<bool, Errno>;

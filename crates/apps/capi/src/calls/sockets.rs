@@ -174,13 +174,13 @@ api! {
     /// connect(2). AF_UNSPEC takes a connection apart: the socket may connect or listen again.
     fn ms_connect(ctx, fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
         let sockets = ctx.sockets()?;
+        let has_family = (FAMILY..=STORAGE).contains(&(len as usize));
         // SAFETY: C's contract.
         match unsafe { remote(ctx, fd, addr, len) } {
             Ok(Named::At(remote)) => sockets.connect(fd, remote)?,
             Ok(Named::Nobody) => sockets.disconnect(fd)?,
             // As on Linux, a connection tells how it stands, whatever the address is.
-            Err(Refused(libc::EINVAL | libc::EAFNOSUPPORT)) if (FAMILY..=STORAGE).contains(&(len as usize)) && !sockets.is_apart(fd)? =>
-            {
+            Err(Refused(libc::EINVAL | libc::EAFNOSUPPORT)) if has_family && !sockets.is_apart(fd)? => {
                 sockets.connect(fd, Endpoint::new(Addr::UNSPECIFIED_V4, 0))?;
             }
             Err(refused) => return Err(refused),
