@@ -6,12 +6,9 @@ use crate::descriptors::KEPT;
 use crate::hooks::{answered, real};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{
-    accept, descriptors, device, diag, epoll, fork, limit, options, relay, report, route, threads,
-};
+use crate::{accept, descriptors, device, diag, epoll, fork, limit, options, relay, report, route, threads};
 use capi::Context;
 use capi::calls::sockets as c;
-use capi::memory::put_sized;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::address::{self, Named};
 use sock::{Errno, Family, Sockets};

@@ -7,7 +7,7 @@ use crate::stack::Stack;
 use base::Duration;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use sock::hosted::Outside;
+use sock::hosted::ExternalLoop;
 use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -26,11 +26,11 @@ pub(crate) struct Epoll {
     way: Arc<Way>,
     fd: AtomicI32,
     /// Its place in an event loop that is not ours, if it was asked for.
-    outside: Mutex<Option<Arc<Outside>>>,
+    outside: Mutex<Option<Arc<ExternalLoop>>>,
 }
 
 impl Epoll {
-    fn outside(&self) -> Option<Arc<Outside>> {
+    fn outside(&self) -> Option<Arc<ExternalLoop>> {
         self.outside.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -168,7 +168,7 @@ impl Epoll {
         let (live, fd) = self.open()?;
         let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
         if outside.is_none() {
-            *outside = Some(Arc::new(py.detach(|| Outside::new(&live.hosted, fd))?));
+            *outside = Some(Arc::new(py.detach(|| ExternalLoop::new(&live.hosted, fd))?));
         }
         Ok(outside.as_ref().map_or(-1, |outside| outside.fd()))
     }

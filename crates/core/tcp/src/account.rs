@@ -68,7 +68,7 @@ impl Connection {
         let (window, buffer) = self.watched();
         self.bits.put(reason, on);
         let (window_then, buffer_then) = self.watched();
-        let account = &mut self.rare_mut().account;
+        let account = &mut self.cold_mut().account;
         if window != window_then {
             toggle(&mut account.window, now, window_then);
         }
@@ -121,7 +121,7 @@ impl Connection {
 
     /// Returns the rare counters.
     pub(crate) fn account(&self) -> Account {
-        self.rare().map_or(Account::default(), |rare| rare.account)
+        self.cold().map_or(Account::default(), |cold| cold.account)
     }
 
     /// Segments that `bytes` fill.
@@ -134,7 +134,7 @@ impl Connection {
     #[cold]
     pub(crate) fn count_again(&mut self, bytes: u32) {
         if bytes > 0 {
-            let account = &mut self.rare_mut().account;
+            let account = &mut self.cold_mut().account;
             account.again = account.again.wrapping_add(1);
             account.bytes_again += u64::from(bytes);
         }
@@ -143,7 +143,7 @@ impl Connection {
     /// The byte that probed a window was taken: it left once.
     #[cold]
     pub(crate) fn probe_taken(&mut self) {
-        let account = &mut self.rare_mut().account;
+        let account = &mut self.cold_mut().account;
         account.again = account.again.wrapping_sub(1);
         account.bytes_again = account.bytes_again.saturating_sub(1);
     }
@@ -155,7 +155,7 @@ impl Connection {
             let segments = tx.len.div_ceil(tx.mss.into());
             self.data_out = self.data_out.wrapping_sub(segments);
             if tx.retransmit {
-                let account = &mut self.rare_mut().account;
+                let account = &mut self.cold_mut().account;
                 account.again = account.again.wrapping_sub(segments);
                 account.bytes_again = account.bytes_again.saturating_sub(tx.len.into());
             }
@@ -167,7 +167,7 @@ impl Connection {
     pub(crate) fn count_marked(&mut self, bytes: u32) {
         if bytes > 0 {
             let segments = self.segments(bytes);
-            self.rare_mut().account.marked += segments;
+            self.cold_mut().account.marked += segments;
         }
     }
 
@@ -203,7 +203,7 @@ impl Connection {
     #[cold]
     pub(crate) fn note_timeout(&mut self, cx: &Cx<'_>) {
         let now = cx.now.as_millis() as u32;
-        let account = &mut self.rare_mut().account;
+        let account = &mut self.cold_mut().account;
         account.timeouts = account.timeouts.saturating_add(1);
         if account.timeout_began.is_none() {
             account.timeout_began = Some(now);
@@ -215,8 +215,8 @@ impl Connection {
     #[cold]
     pub(crate) fn note_timeout_over(&mut self, cx: &Cx<'_>) {
         let now = cx.now.as_millis() as u32;
-        if let Some(began) = self.rare_mut().account.timeout_began.take() {
-            let account = &mut self.rare_mut().account;
+        if let Some(began) = self.cold_mut().account.timeout_began.take() {
+            let account = &mut self.cold_mut().account;
             account.timeout_ms = account.timeout_ms.saturating_add(now.wrapping_sub(began));
         }
     }

@@ -223,7 +223,7 @@ impl Connection {
                 self.bits.set(Bits::READ_CLOSED);
                 self.discard_out_of_order(cx);
             }
-            self.refresh_usual();
+            self.refresh_prediction();
         }
         if matches!(how, Shutdown::Write | Shutdown::Both) {
             self.shut_write(cx);
@@ -266,7 +266,7 @@ impl Connection {
         self.bits.set(Bits::ORPHAN | Bits::READ_CLOSED);
         // Elsewhere a change of the state follows, or nothing depends on the reader.
         if self.state == State::FinWait2 {
-            self.refresh_usual();
+            self.refresh_prediction();
         }
         if self.state == State::Closed {
             return self.rx.release(cx.pool);
@@ -354,7 +354,7 @@ impl Connection {
             let ssthresh = Some(window.ssthresh).filter(|&ssthresh| ssthresh != u32::MAX);
             let path = PathInfo { initial_window: window.cwnd, ssthresh, ..self.path_info(cx) };
             self.begin_policy(cx, &path);
-            self.refresh_usual();
+            self.refresh_prediction();
         }
     }
 
@@ -370,7 +370,7 @@ impl Connection {
         }
         self.rx.release(pool);
         self.tx.release(pool);
-        self.sent.release(pool.departures_mut());
+        self.sent.release(pool.tx_times_mut());
         self.forget_orphan(pool);
     }
 

@@ -105,7 +105,7 @@ impl Connection {
         let active = self.bits.has(Bits::ACTIVE);
         if self.bits.has(SPECIAL)
             || options.max_pacing.is_some()
-            || !options.times.is_usual()
+            || !options.times.is_predicted()
             || (!active && self.peer_mss == 0)
         {
             return None;

@@ -127,17 +127,17 @@ impl Connection {
     /// A write is about to be taken: where the pieces begin that do not leave at once.
     fn lay_pieces(&mut self) {
         if self.unsent() == 0 {
-            self.rare_mut().pieces = self.snd_nxt + self.leaves();
+            self.cold_mut().pieces = self.snd_nxt + self.leaves();
         }
     }
 
     /// Bytes that may leave in one burst before a piece ends.
     pub(crate) fn within_piece(&self, most: u32) -> u32 {
-        let Some(rare) = self.rare().filter(|_| self.bits.has(Bits::CHARGED)) else { return most };
-        let (piece, ahead) = (self.piece(), self.snd_nxt.distance_from(rare.pieces));
+        let Some(cold) = self.cold().filter(|_| self.bits.has(Bits::CHARGED)) else { return most };
+        let (piece, ahead) = (self.piece(), self.snd_nxt.distance_from(cold.pieces));
         let left = match u32::try_from(ahead) {
             Ok(behind) => piece - behind % piece,
-            Err(_) => rare.pieces.offset_from(self.snd_nxt),
+            Err(_) => cold.pieces.offset_from(self.snd_nxt),
         };
         // Pieces that were laid for segments of another size do not end where segments do.
         most.min(self.whole(left))

@@ -161,7 +161,7 @@ bits! {
     WINDOW_STARVED,
     /// The application waits for room in a send buffer of which everything was sent.
     BUFFER_STARVED,
-    /// Departures are paced.
+    /// TxTimes are paced.
     PACED,
     /// Something waits for the pace to let it go.
     PACE_WAIT,
@@ -171,9 +171,9 @@ bits! {
     CHARGED,
     /// Writes are bounded by more than the bytes there is room for: they are charged, or TCP_NOTSENT_LOWAT is set.
     PIECES,
-    /// Segments are signed: `Rare::auth`.
+    /// Segments are signed: `Cold::auth`.
     SIGNED,
-    /// Timeouts asked for another path: `Rare::path`.
+    /// Timeouts asked for another path: `Cold::path`.
     REHASHED,
     /// A path MTU search is under way.
     SEARCHING,
@@ -258,7 +258,7 @@ pub struct Connection {
     /// Keepalive probes in a row without an answer.
     pub(crate) keep_probes: u8,
     /// The flags, of those that decide, of what takes the short path.
-    pub(crate) usual: Flags,
+    pub(crate) predicted: Flags,
     pub(crate) bits: Bits,
     pub(crate) snd_una: Seq,
     pub(crate) snd_nxt: Seq,
@@ -328,7 +328,7 @@ pub struct Connection {
     pub(crate) bytes_received: u64,
     pub(crate) bytes_acked: u64,
     /// Exists once it was needed.
-    rare: Option<Box<Rare>>,
+    cold: Option<Box<Cold>>,
     pub(crate) path_mtu: u16,
     pub(crate) peer_mss: u16,
     pub(crate) error: Option<Error>,
@@ -347,7 +347,7 @@ const _: () = assert!(size_of::<Connection>() <= 448, "an idle connection must f
 
 /// State that only connections need that move much data or lose some.
 #[derive(Debug)]
-pub(crate) struct Rare {
+pub(crate) struct Cold {
     pub(crate) tuner: Option<Tuner>,
     pub(crate) reordering: Reordering,
     /// SND.NXT when the tail loss probe had left (TLP.end_seq).
@@ -406,7 +406,7 @@ impl Connection {
             events: Events::default(),
             quick: start.quick,
             keep_probes: 0,
-            usual: NOTHING,
+            predicted: NOTHING,
             bits: start.bits,
             snd_una: open.isn,
             snd_nxt: open.isn,
@@ -449,7 +449,7 @@ impl Connection {
             busy_ms: 0,
             bytes_received: 0,
             bytes_acked: 0,
-            rare: None,
+            cold: None,
             path_mtu: start.path_mtu,
             peer_mss: 0,
             error: None,
@@ -487,7 +487,7 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn take_hint(&mut self, config: &Config, hint: &HostHint) {
         if hint.ssthresh != 0 {
-            self.rare_mut().ssthresh = hint.ssthresh;
+            self.cold_mut().ssthresh = hint.ssthresh;
         }
         self.refresh_rto(config);
     }
@@ -670,7 +670,7 @@ impl Connection {
             mss: self.snd_mss.into(),
             srtt: self.rtt.is_measured().then(|| self.rtt.srtt()),
             initial_window: self.initial_window(cx),
-            ssthresh: self.rare().map(|rare| rare.ssthresh).filter(|&told| told != 0),
+            ssthresh: self.cold().map(|cold| cold.ssthresh).filter(|&told| told != 0),
         }
     }
 
@@ -679,15 +679,15 @@ impl Connection {
         if let Some(probe) = cx.probe.as_deref_mut() {
             probe.state(cx.now, &self.key, from, to);
         }
-        self.refresh_usual();
+        self.refresh_prediction();
     }
 
     /// Returns the rarely used state, created if it does not exist.
     #[inline(always)]
-    pub(crate) fn rare_mut(&mut self) -> &mut Rare {
+    pub(crate) fn cold_mut(&mut self) -> &mut Cold {
         let una = self.snd_una;
-        self.rare.get_or_insert_with(|| {
-            Box::new(Rare {
+        self.cold.get_or_insert_with(|| {
+            Box::new(Cold {
                 tuner: None,
                 reordering: Reordering::new(),
                 probe_end: una,
@@ -714,14 +714,14 @@ impl Connection {
     }
 
     /// Returns the rarely used state if it exists.
-    pub(crate) fn rare(&self) -> Option<&Rare> {
-        self.rare.as_deref()
+    pub(crate) fn cold(&self) -> Option<&Cold> {
+        self.cold.as_deref()
     }
 
     /// Returns the rarely used state, mutably, if it exists.
     #[inline(always)]
-    pub(crate) fn existing_rare(&mut self) -> Option<&mut Rare> {
-        self.rare.as_deref_mut()
+    pub(crate) fn existing_rare(&mut self) -> Option<&mut Cold> {
+        self.cold.as_deref_mut()
     }
 
     /// Bytes (and SYN or FIN) sent and not acknowledged.
@@ -749,7 +749,7 @@ impl Connection {
         if self.bits.has(Bits::MARKED) {
             self.settle_marks();
         }
-        self.sent.release(cx.pool.departures_mut());
+        self.sent.release(cx.pool.tx_times_mut());
         self.loss = None;
         self.forget_out_of_order(cx);
         if self.bits.has(Bits::ORPHAN) {

@@ -132,11 +132,11 @@ impl Connection {
     pub(crate) fn switch_sampling(&mut self, on: bool) {
         self.bits.put(Bits::SAMPLED, on);
         let una = self.snd_una;
-        self.rare_mut().delivery = on.then(|| Box::new(Delivery::new(una)));
+        self.cold_mut().delivery = on.then(|| Box::new(Delivery::new(una)));
     }
 
     fn delivery_mut(&mut self) -> Option<&mut Delivery> {
-        self.rare_mut().delivery.as_deref_mut()
+        self.cold_mut().delivery.as_deref_mut()
     }
 
     /// `start..end` leaves, `again` or for the first time; SND.NXT counts it already. Where that was all there is and
@@ -173,7 +173,7 @@ impl Connection {
     /// was acknowledged before it can have arrived, or the clock is too coarse.
     fn sample_delivery(&mut self, cx: &Cx<'_>, bytes: u32) -> Option<RateSample> {
         let (una, min_rtt) = (self.snd_una, self.rtt.min_rtt());
-        let mut delivery = self.rare_mut().delivery.take()?;
+        let mut delivery = self.cold_mut().delivery.take()?;
         let newest = delivery.newest(una, self.loss.as_ref().map(|loss| &loss.board));
         let then = newest.as_ref().map(|left| &left.then);
         let sample = delivery.account.on_delivered(cx.now, bytes.into(), then);
@@ -185,7 +185,7 @@ impl Connection {
                 delivery.last = Some(rate);
             }
         }
-        self.rare_mut().delivery = Some(delivery);
+        self.cold_mut().delivery = Some(delivery);
         sample
     }
 
@@ -198,6 +198,6 @@ impl Connection {
 
     /// The last rate that was sampled.
     pub(crate) fn sampled_rate(&self) -> Option<Rate> {
-        self.rare()?.delivery.as_ref()?.last
+        self.cold()?.delivery.as_ref()?.last
     }
 }

@@ -41,7 +41,7 @@ impl Connection {
     /// 6438).
     #[inline]
     pub fn path(&self) -> u16 {
-        if self.bits.has(Bits::REHASHED) { self.rare().map_or(0, |rare| rare.path) } else { 0 }
+        if self.bits.has(Bits::REHASHED) { self.cold().map_or(0, |cold| cold.path) } else { 0 }
     }
 
     /// Does this segment end the handshake of a connection in SYN-RECEIVED?
@@ -157,7 +157,7 @@ impl Connection {
             timestamps: self.bits.has(Bits::TIMESTAMPS),
             usec_timestamps: self.bits.has(Bits::MICROS),
             sack: self.bits.has(Bits::SACK),
-            reordering: self.rare().map_or(3, |rare| rare.reordering.degree),
+            reordering: self.cold().map_or(3, |cold| cold.reordering.degree),
             ecn: self.bits.has(Bits::ECN) || self.accecn().is_some(),
             accecn: self.accecn_info(),
             syn_data: self.bits.has(Bits::SYN_DATA_TAKEN),
@@ -197,7 +197,7 @@ impl Connection {
             delivered_marked: account.marked,
             bytes_retransmitted: account.bytes_again,
             duplicates_reported: account.duplicates,
-            reordering_seen: self.rare().map_or(0, |rare| rare.reordering.seen),
+            reordering_seen: self.cold().map_or(0, |cold| cold.reordering.seen),
             out_of_order_in: account.out_of_order,
             busy: spans.busy,
             window_starved: spans.window,

@@ -64,7 +64,7 @@ impl Connection {
         cx.counters.icmp_soft += 1;
         if error != Error::Refused {
             let una = self.snd_una;
-            self.rare_mut().soft_error = Some((error, una));
+            self.cold_mut().soft_error = Some((error, una));
         }
     }
 

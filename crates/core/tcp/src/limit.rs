@@ -155,7 +155,7 @@ impl Connection {
 
     /// How long it was limited by what, at `now` in milliseconds.
     pub(crate) fn limited(&self, now: u32) -> Limited {
-        let mut limited = self.rare().and_then(|rare| rare.limited.as_deref()).copied().unwrap_or_default();
+        let mut limited = self.cold().and_then(|cold| cold.limited.as_deref()).copied().unwrap_or_default();
         if self.limit() != Limit::Application {
             let time = &mut limited.times[self.limit() as usize];
             *time = time.wrapping_add(now.wrapping_sub(limited.since));
@@ -283,7 +283,7 @@ impl Connection {
     }
 
     fn limited_mut(&mut self) -> &mut Limited {
-        self.rare_mut().limited.get_or_insert_with(Box::default)
+        self.cold_mut().limited.get_or_insert_with(Box::default)
     }
 }
 

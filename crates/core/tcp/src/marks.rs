@@ -153,11 +153,11 @@ impl Marks {
 
 impl Connection {
     fn marks(&self) -> Option<&Marks> {
-        self.rare()?.marks.as_deref()
+        self.cold()?.marks.as_deref()
     }
 
     fn marks_mut(&mut self) -> &mut Marks {
-        self.rare_mut().marks.get_or_insert_with(Box::default)
+        self.cold_mut().marks.get_or_insert_with(Box::default)
     }
 
     /// No place for another mark: writing goes on when some of what is marked was acknowledged.
@@ -261,7 +261,7 @@ impl Connection {
     #[cold]
     pub(crate) fn on_marked_departure(&mut self, cx: &mut Cx<'_>, from: Seq) {
         let (una, nxt, acked) = (self.first_byte(), self.snd_nxt, self.bytes_acked as u32);
-        let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
+        let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
         let mut told = false;
         for at in 0..marks.notes.len() {
             let note = &mut marks.notes[at];
@@ -291,7 +291,7 @@ impl Connection {
     #[cold]
     pub(crate) fn on_marked_return(&mut self) {
         let (una, acked, flight) = (self.snd_una, self.bytes_acked as u32, self.flight());
-        let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
+        let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
         while let Some(&Report::Stamp { what, byte, .. }) = marks.reports.back() {
             let offset = byte.wrapping_sub(acked);
             let note = marks.notes.iter_mut().find(|note| note.end == una + offset + 1);
@@ -305,7 +305,7 @@ impl Connection {
     #[cold]
     pub(crate) fn on_marked_acknowledged(&mut self, cx: &mut Cx<'_>) {
         let (una, acked) = (self.snd_una, self.bytes_acked as u32);
-        let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
+        let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
         while marks.ends.front().is_some_and(|end| end.at_or_before(una)) {
             marks.ends.pop_front();
         }
@@ -334,7 +334,7 @@ impl Connection {
     #[cold]
     pub(crate) fn settle_marks(&mut self) {
         self.bits.clear(Bits::MARKED);
-        let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
+        let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
         marks.ends.clear();
         let mut told = false;
         while let Some(note) = marks.notes.pop_front() {
@@ -358,7 +358,7 @@ impl Connection {
     #[cold]
     pub fn on_copied(&mut self, tx: &Transmit) {
         let (start, end) = (tx.header.seq, tx.header.seq + tx.len);
-        let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
+        let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
         for note in &mut marks.notes {
             if let Some((_, copied)) = &mut note.completion {
                 *copied |= note.start.before(end) && note.end.after(start);

@@ -101,11 +101,11 @@ pub(crate) enum Probing {
 
 impl Connection {
     fn search(&self) -> Option<&MtuSearch> {
-        self.rare()?.search.as_deref()
+        self.cold()?.search.as_deref()
     }
 
     fn search_mut(&mut self) -> Option<&mut MtuSearch> {
-        self.rare_mut().search.as_deref_mut()
+        self.cold_mut().search.as_deref_mut()
     }
 
     /// Largest IP packet that the route allows, as far as this connection was told; its own may be smaller.
@@ -127,7 +127,7 @@ impl Connection {
         let high = most.min(ends);
         let low = self.mtu_for(cx.config, cx.config.base_mss).min(high);
         let search = MtuSearch { low, high, most, probe: None, lost: 0, told: false, at: cx.now };
-        self.rare_mut().search = Some(Box::new(search));
+        self.cold_mut().search = Some(Box::new(search));
         self.bits.set(Bits::SEARCHING);
         if most >= ends {
             self.use_mtu(cx.config, low);
@@ -154,7 +154,7 @@ impl Connection {
     #[cold]
     pub(crate) fn plan_mtu_probe(&mut self, cx: &mut Cx<'_>, unsent: u32) -> Probing {
         let mss = u32::from(self.snd_mss);
-        let degree = self.rare().map_or(3, |rare| u32::from(rare.reordering.degree));
+        let degree = self.cold().map_or(3, |cold| u32::from(cold.reordering.degree));
         let whole = self.loss.as_ref().is_none_or(|loss| loss.is_calm());
         let calm = whole && self.dup_acks == 0 && self.reassembly.is_none();
         if !calm || self.bits.has(Bits::PROBING_MTU) || self.control.window().cwnd < WINDOW * mss {

@@ -72,7 +72,7 @@ pub struct Times {
 
 impl Times {
     /// Returns true if nothing is chosen.
-    pub(crate) fn is_usual(&self) -> bool {
+    pub(crate) fn is_predicted(&self) -> bool {
         self.rto_min.is_zero() && self.delayed_ack.is_zero() && self.fin_wait2.is_none()
     }
 }
@@ -198,7 +198,7 @@ impl From<&SocketOptions> for PackedOptions {
                     | Switch::DATED.if_on(o.dated)
                     | Switch::BLACK_HOLES.if_on(o.black_holes)
                     | Switch::DEFAULT_TTL.if_on(o.ttl.is_none())
-                    | Switch::OWN_TIMES.if_on(!o.times.is_usual()),
+                    | Switch::OWN_TIMES.if_on(!o.times.is_predicted()),
             ),
         }
     }

@@ -225,7 +225,7 @@ impl Connection {
         cx.counters.resets_out += 1;
         if self.bits.has(Bits::RESET_AT) {
             self.bits.clear(Bits::RESET_AT);
-            return Plan::bare(self.rare_mut().reset_seq, Flags::RST, TransmitClass::Control);
+            return Plan::bare(self.cold_mut().reset_seq, Flags::RST, TransmitClass::Control);
         }
         Plan::bare(self.bare_seq(), Flags::RST | Flags::ACK, TransmitClass::Control)
     }
@@ -285,7 +285,7 @@ impl Connection {
         let flags = tx.header.flags;
         if flags.has(Flags::RST) {
             if !flags.has(Flags::ACK) {
-                self.rare_mut().reset_seq = tx.header.seq;
+                self.cold_mut().reset_seq = tx.header.seq;
                 self.bits.set(Bits::RESET_AT);
             }
             self.due |= Due::RST;

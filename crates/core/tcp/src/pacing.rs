@@ -173,12 +173,12 @@ impl Connection {
     }
 
     fn pacing_mut(&mut self) -> &mut Pacing {
-        self.rare_mut().pacing.get_or_insert_with(|| Box::new(Pacing::new(None)))
+        self.cold_mut().pacing.get_or_insert_with(|| Box::new(Pacing::new(None)))
     }
 
     /// SO_MAX_PACING_RATE.
     pub(crate) fn pace_cap(&self) -> Option<Rate> {
-        self.rare()?.pacing.as_ref()?.cap
+        self.cold()?.pacing.as_ref()?.cap
     }
 
     /// Changes it; `None` is no limit.

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::sent::Departures;
+use crate::sent::TxTimes;
 
 /// Bytes of one chunk.
 pub(crate) const CHUNK: usize = 2048;
@@ -31,7 +31,7 @@ pub struct Pool {
     pub(crate) orphans: u32,
     /// Bytes that connections keep because they miss what precedes them.
     out_of_order: u64,
-    departures: Departures,
+    tx_times: TxTimes,
 }
 
 impl Pool {
@@ -47,7 +47,7 @@ impl Pool {
             limit,
             orphans: 0,
             out_of_order: 0,
-            departures: Departures::new(limit),
+            tx_times: TxTimes::new(limit),
         }
     }
 
@@ -103,21 +103,21 @@ impl Pool {
         self.pages.len() * PAGE * CHUNK
             + self.pages.capacity() * size_of::<Box<[[u8; CHUNK]]>>()
             + self.next.capacity() * size_of::<u32>()
-            + self.departures.footprint()
+            + self.tx_times.footprint()
     }
 
     /// Transmissions whose time of leaving is kept: those in flight, all together.
     pub fn in_flight(&self) -> u32 {
-        self.departures.used()
+        self.tx_times.used()
     }
 
-    pub(crate) fn departures(&self) -> &Departures {
-        &self.departures
+    pub(crate) fn tx_times(&self) -> &TxTimes {
+        &self.tx_times
     }
 
     #[inline]
-    pub(crate) fn departures_mut(&mut self) -> &mut Departures {
-        &mut self.departures
+    pub(crate) fn tx_times_mut(&mut self) -> &mut TxTimes {
+        &mut self.tx_times
     }
 
     /// Chunks that can still be taken.

@@ -11,7 +11,7 @@ use wire::tcp::Segment;
 use crate::connection::{Bits, Connection};
 use crate::recovery::Loss;
 use crate::scoreboard::Sacked;
-use crate::sent::{Cursor, Departures, Sent};
+use crate::sent::{Cursor, Sent, TxTimes};
 use crate::timers::Tick;
 use crate::{Config, Cx};
 
@@ -79,7 +79,7 @@ impl Rack {
     fn advance(
         &mut self,
         sent: &Sent,
-        log: &Departures,
+        log: &TxTimes,
         now: u32,
         wnd: u32,
         missing: impl Fn(Seq, Seq) -> u32,
@@ -107,7 +107,7 @@ impl Rack {
     pub(crate) fn lost_by_timeout(
         &mut self,
         sent: &Sent,
-        log: &Departures,
+        log: &TxTimes,
         first: Seq,
         now: u32,
         limit: u32,
@@ -195,7 +195,7 @@ impl Connection {
         let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
         let Some(loss) = &mut self.loss else { return };
         let now = cx.now.as_micros() as u32;
-        let log = cx.pool.departures();
+        let log = cx.pool.tx_times();
         let high = loss.board.highest_sacked().unwrap_or(una).later(una);
         // Below what was delivered, never retransmitted, and here now: it was overtaken.
         let overtaken = |seq: &Seq| seq.before(loss.rack.fack) && !loss.was_resent(*seq);
@@ -242,11 +242,11 @@ impl Connection {
             loss.rack.rtt = loss.rack.rtt.max(now.wrapping_sub(at));
         }
         if let Some(segments) = degree {
-            self.rare_mut().reordering.on_overtaken(segments);
+            self.cold_mut().reordering.on_overtaken(segments);
         }
         // Before anything was overtaken the window was not too narrow: the duplicate has another cause.
-        if sacked.dsack.is_some() && self.rare().is_some_and(|rare| rare.reordering.seen > 0) {
-            self.rare_mut().reordering.on_duplicate(una, nxt);
+        if sacked.dsack.is_some() && self.cold().is_some_and(|cold| cold.reordering.seen > 0) {
+            self.cold_mut().reordering.on_duplicate(una, nxt);
         }
     }
 
@@ -263,7 +263,7 @@ impl Connection {
         rack.lost = before;
         let board = &loss.board;
         let first =
-            rack.advance(&self.sent, cx.pool.departures(), now, wnd, |from, to| board.unsacked(from, to));
+            rack.advance(&self.sent, cx.pool.tx_times(), now, wnd, |from, to| board.unsacked(from, to));
         let fresh = board.unsacked(before, rack.lost.earlier(nxt).later(before));
         let Some(latest) = rack.latest else { return false };
         let (again, second) = loss.resent.find_lost(una, |left| {
@@ -294,7 +294,7 @@ impl Connection {
         if config.rack & BY_TIME == 0 {
             return if sure { 0 } else { u32::MAX };
         }
-        let reordering = self.rare().map_or(Reordering::new(), |rare| rare.reordering);
+        let reordering = self.cold().map_or(Reordering::new(), |cold| cold.reordering);
         if reordering.seen == 0 && sure {
             return 0;
         }

@@ -381,7 +381,7 @@ impl Connection {
             loss.board.clear();
         }
         let now = cx.now.as_micros() as u32;
-        let log = cx.pool.departures();
+        let log = cx.pool.tx_times();
         let lost = age.map_or(nxt, |age| loss.rack.lost_by_timeout(&self.sent, log, first, now, age));
         // In the middle of a repair, or once more in a row, there is no telling.
         let test = cx.config.frto && nth == 1 && !loss.phase.repairs();
@@ -480,8 +480,8 @@ impl Connection {
             self.dup_acks = 0;
             // The peer's reports of duplicates come within a round trip, if at all.
             loss.reports_until = Some(self.snd_nxt).filter(|_| sack && loss.again > loss.needless);
-            if self.rare().is_some() {
-                self.rare_mut().reordering.on_recovery_end();
+            if self.cold().is_some() {
+                self.cold_mut().reordering.on_recovery_end();
             }
             let info = self.signal_info(cx);
             let ended = core::mem::replace(&mut self.loss().phase, Phase::Disorder);
@@ -531,7 +531,7 @@ impl Connection {
     pub(crate) fn count_duplicate(&mut self, cx: &mut Cx<'_>, (left, right): (Seq, Seq)) {
         cx.counters.dsacks_in += 1;
         let segments = self.segments(right.offset_from(left));
-        self.rare_mut().account.duplicates += segments;
+        self.cold_mut().account.duplicates += segments;
     }
 
     /// Judges the repair by a report that the peer got something twice, which was no probe. Once that is true of
@@ -572,7 +572,7 @@ impl Connection {
         if signal == Signal::Loss {
             // What was taken for lost was late: the path reorders, though no SACK may have shown it (RFC 8985, section
             // 6.2, step 2).
-            self.rare_mut().reordering.on_overtaken(0);
+            self.cold_mut().reordering.on_overtaken(0);
         }
         self.control.on_spurious(signal, cx.now);
         self.note(cx, Incident::RecoveryLeft { needless: true });

@@ -18,20 +18,20 @@ struct Departure {
 /// The core's departures. Memory comes from the allocator while the number in flight grows, and stays.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
-pub(crate) struct Departures {
+pub(crate) struct TxTimes {
     slots: Vec<Departure>,
     free: u32,
     used: u32,
     limit: u32,
 }
 
-impl Departures {
+impl TxTimes {
     /// Room for `limit` departures.
-    pub(crate) fn new(limit: u32) -> Departures {
-        Departures { slots: Vec::new(), free: NONE, used: 0, limit: limit.min(NONE - 1) }
+    pub(crate) fn new(limit: u32) -> TxTimes {
+        TxTimes { slots: Vec::new(), free: NONE, used: 0, limit: limit.min(NONE - 1) }
     }
 
-    /// Departures kept now.
+    /// TxTimes kept now.
     pub(crate) fn used(&self) -> u32 {
         self.used
     }
@@ -110,14 +110,14 @@ impl Sent {
     /// left last counts as having left now, which only makes its loss show later.
     /// RFC 8985, 5.1-1.
     #[inline(always)]
-    pub(crate) fn push(&mut self, log: &mut Departures, una: Seq, end: Seq, at: u32) {
+    pub(crate) fn push(&mut self, log: &mut TxTimes, una: Seq, end: Seq, at: u32) {
         if una.before(self.end) && self.at != at {
             self.spill(log);
         }
         (self.end, self.at) = (end, at);
     }
 
-    fn spill(&mut self, log: &mut Departures) {
+    fn spill(&mut self, log: &mut TxTimes) {
         // What left last was taken back whole: there is nothing to remember, however often that happens.
         if log.slots.get(self.tail as usize).is_some_and(|tail| tail.end == self.end) {
             return;
@@ -138,14 +138,14 @@ impl Sent {
 
     /// SND.UNA has moved to `una`: when the byte before it left, if that is known.
     #[inline(always)]
-    pub(crate) fn retire(&mut self, log: &mut Departures, una: Seq) -> Option<u32> {
+    pub(crate) fn retire(&mut self, log: &mut TxTimes, una: Seq) -> Option<u32> {
         if self.head != NONE {
             return self.retire_older(log, una);
         }
         una.at_or_before(self.end).then_some(self.at)
     }
 
-    fn retire_older(&mut self, log: &mut Departures, una: Seq) -> Option<u32> {
+    fn retire_older(&mut self, log: &mut TxTimes, una: Seq) -> Option<u32> {
         let mut left = None;
         while let Some(&Departure { end, at, .. }) = log.slots.get(self.head as usize) {
             if end.after(una) {
@@ -163,12 +163,7 @@ impl Sent {
     }
 
     /// As `retire`, while cursors point into the log: they are moved along.
-    pub(crate) fn retire_with(
-        &mut self,
-        log: &mut Departures,
-        una: Seq,
-        cursors: &mut [Cursor],
-    ) -> Option<u32> {
+    pub(crate) fn retire_with(&mut self, log: &mut TxTimes, una: Seq, cursors: &mut [Cursor]) -> Option<u32> {
         for cursor in cursors {
             while let Some(departure) = log.slots.get(cursor.0 as usize).filter(|d| d.end.at_or_before(una)) {
                 cursor.0 = departure.next;
@@ -178,7 +173,7 @@ impl Sent {
     }
 
     /// Gives everything back.
-    pub(crate) fn release(&mut self, log: &mut Departures) {
+    pub(crate) fn release(&mut self, log: &mut TxTimes) {
         while self.head != NONE {
             self.head = log.put(self.head);
         }
@@ -195,7 +190,7 @@ impl Sent {
 impl Sent {
     /// Returns the state that decides all later answers: the departures, the latest last, and the cursor's place
     /// among them.
-    pub(crate) fn state(&self, log: &Departures, cursor: Cursor) -> (Vec<(Seq, u32)>, usize) {
+    pub(crate) fn state(&self, log: &TxTimes, cursor: Cursor) -> (Vec<(Seq, u32)>, usize) {
         let (mut all, mut place, mut index) = (Vec::new(), usize::MAX, self.head);
         while let Some(&Departure { end, at, next }) = log.slots.get(index as usize) {
             if cursor.0 == index {
@@ -212,7 +207,7 @@ impl Sent {
 impl Cursor {
     /// Goes to the departure of the byte at `seq`, which lies nowhere before it: when it left, and where what left
     /// then ends. `None` beyond what was sent.
-    pub(crate) fn seek(&mut self, sent: &Sent, log: &Departures, seq: Seq) -> Option<(Seq, u32)> {
+    pub(crate) fn seek(&mut self, sent: &Sent, log: &TxTimes, seq: Seq) -> Option<(Seq, u32)> {
         if self.0 == NONE && log.slots.get(sent.tail as usize).is_some_and(|tail| seq.before(tail.end)) {
             // It stood at what was the latest then.
             *self = sent.cursor();
@@ -242,7 +237,7 @@ mod tests {
 
     #[test]
     fn without_memory_the_last_departure_stands_for_the_next() {
-        let mut log = Departures::new(2);
+        let mut log = TxTimes::new(2);
         let una = Seq::new(0);
         let mut sent = Sent::new(una);
         for i in 1..=5 {

@@ -96,7 +96,7 @@ impl Connection {
             self.resent(cx, stretch);
             self.plan_old(cx, stretch)
         };
-        self.rare_mut().probe_end = self.snd_nxt;
+        self.cold_mut().probe_end = self.snd_nxt;
         Some(plan)
     }
 
@@ -118,7 +118,7 @@ impl Connection {
 
     /// Where the flight ended when the probe had left (TLP.end_seq).
     pub(crate) fn probe_end(&self) -> Seq {
-        self.rare().map_or(self.snd_una, |rare| rare.probe_end)
+        self.cold().map_or(self.snd_una, |cold| cold.probe_end)
     }
 
     /// An acknowledgment while a probe is out, before SND.UNA moves (section 7.4.2): is the flight's end known to

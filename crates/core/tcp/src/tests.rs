@@ -310,7 +310,7 @@ fn the_receive_buffer_grows_with_what_is_taken_and_no_further_than_allowed() {
         }
         let buffer = pair.b.conn.rcvbuf;
         assert!(
-            pair.b.conn.rare().is_some_and(|rare| rare.tuner.is_some()),
+            pair.b.conn.cold().is_some_and(|cold| cold.tuner.is_some()),
             "round trips are measured in any case"
         );
         assert!(
@@ -401,7 +401,7 @@ fn idle_connections_keep_nothing() {
     pair.settle();
     for end in [&pair.a, &pair.b] {
         let conn = &end.conn;
-        assert!(conn.loss.is_none() && conn.reassembly.is_none() && conn.rare().is_none());
+        assert!(conn.loss.is_none() && conn.reassembly.is_none() && conn.cold().is_none());
         assert_eq!((end.pool.used(), conn.poll_timeout()), (0, None));
     }
 }

@@ -345,8 +345,8 @@ impl Connection {
         }
         cx.counters.rehashes += 1;
         self.bits.set(Bits::REHASHED);
-        let rare = self.rare_mut();
-        rare.path = rare.path.wrapping_add(1).max(1);
+        let cold = self.cold_mut();
+        cold.path = cold.path.wrapping_add(1).max(1);
     }
 
     /// The peer's window is shut (RFC 9293, section 3.8.6.1), or what it lets through is too little to be
@@ -424,7 +424,7 @@ impl Connection {
 
     /// The error of a peer that is silent: what ICMP said since it was last heard, or just that.
     pub(crate) fn silence(&self) -> Error {
-        let said = self.rare().and_then(|rare| rare.soft_error);
+        let said = self.cold().and_then(|cold| cold.soft_error);
         said.filter(|(_, una)| *una == self.snd_una).map_or(Error::TimedOut, |(error, _)| error)
     }
 

@@ -264,7 +264,7 @@ impl Connection {
 
     /// Round-trip time as the receive buffer's tuning knows it; zero where it does not.
     pub(crate) fn receiver_rtt(&self) -> Duration {
-        let tuner = self.rare().and_then(|rare| rare.tuner.as_ref());
+        let tuner = self.cold().and_then(|cold| cold.tuner.as_ref());
         Duration::from_micros(tuner.map_or(0, |tuner| u64::from(tuner.echo) * u64::from(tuner.tick_us)))
     }
 
@@ -290,7 +290,7 @@ impl Connection {
     #[inline(always)]
     fn note_echo(&mut self, clock: Clock, cx: &Cx<'_>, ecr: u32) {
         let offset = self.ts_offset;
-        let Some(tuner) = self.existing_rare().and_then(|rare| rare.tuner.as_mut()) else { return };
+        let Some(tuner) = self.existing_rare().and_then(|cold| cold.tuner.as_mut()) else { return };
         let age = clock.value(cx.now, offset).wrapping_sub(ecr);
         if age <= clock.echo_limit() {
             tuner.youngest = tuner.youngest.min(age);
@@ -302,7 +302,7 @@ impl Connection {
         // Before the first sample the timeout stands in: long enough on any path.
         let rtt = self.rtt.srtt_micros().unwrap_or(self.rto_us);
         let clock = self.bits.clock();
-        let tuner = self.rare_mut().tuner.get_or_insert_with(|| Tuner::new(now, clock));
+        let tuner = self.cold_mut().tuner.get_or_insert_with(|| Tuner::new(now, clock));
         tuner.taken = tuner.taken.saturating_add(taken);
         let span = tuner.round(rtt);
         if now.wrapping_sub(tuner.since) < span {
@@ -319,7 +319,7 @@ impl Connection {
     /// More came in the round trip that ends now, which should have lasted for `span` microseconds, than in any before.
     #[inline(never)]
     fn learn_room(&mut self, cx: &Cx<'_>, now: u32, span: u32) {
-        let Some(tuner) = self.rare_mut().tuner.as_mut() else { return };
+        let Some(tuner) = self.cold_mut().tuner.as_mut() else { return };
         let round = tuner.without_queue(now, span);
         tuner.begin_round(now, span);
         if round <= tuner.best {
@@ -344,7 +344,7 @@ impl Connection {
     /// that may still grow is twice as large as what is taken.
     #[cold]
     pub(crate) fn fills_buffer(&self, now: u32) -> bool {
-        let Some(tuner) = self.rare().and_then(|rare| rare.tuner.as_ref()) else { return false };
+        let Some(tuner) = self.cold().and_then(|cold| cold.tuner.as_ref()) else { return false };
         let span = tuner.round(self.rtt.srtt_micros().unwrap_or(self.rto_us)).max(SETTLED_US);
         let fresh = now.wrapping_sub(tuner.since) < span.saturating_mul(4);
         fresh && tuner.last() * 4 >= u64::from(self.buffer_limit()) * 3
@@ -435,7 +435,7 @@ mod tests {
         let mut pair = Pair::with(config, SocketOptions::default());
         let now = pair.now.as_micros() as u32;
         let tuner = Tuner { best, taken, ..Tuner::new(now.wrapping_sub(10_000), Clock::Millis) };
-        pair.b.conn.rare_mut().tuner = Some(tuner);
+        pair.b.conn.cold_mut().tuner = Some(tuner);
         let cx = cx!(pair.b, pair.now);
         pair.b.conn.learn_room(cx, now, 10_000);
         pair.b.conn.rcvbuf

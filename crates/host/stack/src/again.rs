@@ -6,7 +6,7 @@ use tcp::{Connection, FastOpenAnswer, SocketOptions};
 use wire::packet::{Below, Template};
 use wire::tcp::{Flags, Segment};
 
-use crate::conns::{ConnId, Marks, Meta, NIL};
+use crate::conns::{ConnId, Meta, NIL, SlotFlags};
 use crate::core::Core;
 use crate::handshake_cache::{CachedHandshake, end_of_connect};
 use crate::listeners::{Listener, ListenerId};
@@ -54,7 +54,7 @@ impl Core {
         }
         let mut meta = Meta::new(hash, path.hop, self.ip.generation());
         (meta.owner, meta.listener) = (connect.owner, index);
-        meta.marks.set(Marks::OWNED | Marks::AGAIN | Marks::OPENING);
+        meta.flags.set(SlotFlags::OWNED | SlotFlags::AGAIN | SlotFlags::OPENING);
         let conn = self.conns.claim(meta);
         let (place, archived) =
             (&mut self.conns.slot_mut(conn).tcp, &self.handshake_cache.at(index).archived);
@@ -103,12 +103,12 @@ impl Core {
             return false;
         }
         let control = self.registry.create_or_default(control);
-        self.hops.hint(now, path.hop, sender.mac(self.port.caps.medium));
+        self.neighbours.hint(now, path.hop, sender.mac(self.port.caps.medium));
         self.stats.archive_hits += 1;
         let fresh = self.fresh(now, sender.key, &path);
         let mut meta = Meta::new(sender.hash, path.hop, self.ip.generation());
         (meta.owner, meta.listener) = (index, id.0);
-        meta.marks.set(Marks::HALF_OPEN | Marks::AGAIN | Marks::OPENING);
+        meta.flags.set(SlotFlags::HALF_OPEN | SlotFlags::AGAIN | SlotFlags::OPENING);
         let conn = self.conns.claim(meta);
         let (place, archived) =
             (&mut self.conns.slot_mut(conn).tcp, &self.handshake_cache.at(index).archived);
@@ -138,8 +138,8 @@ impl Core {
     #[inline(never)]
     pub(crate) fn transmit_opening(&mut self, now: Instant, index: u32) -> bool {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
-        meta.marks.clear(Marks::OPENING);
-        let active = !meta.marks.has(Marks::HALF_OPEN);
+        meta.flags.clear(SlotFlags::OPENING);
+        let active = !meta.flags.has(SlotFlags::HALF_OPEN);
         let cached = if active { std::mem::replace(&mut meta.listener, NIL) } else { meta.owner };
         let Some(cached) = self.handshake_cache.get(cached) else { return false };
         // By now the cache entry may be of another kind.
@@ -151,7 +151,7 @@ impl Core {
         let ends = [key.local(), key.remote()];
         let cx = &mut self.shared.cx(now);
         let Some(opening) = tcp.poll_opening(cx, &cached.archived) else { return false };
-        self.port.opening(&cached.template, self.hops.mac(meta.hop), meta.hash, ends, &opening);
+        self.port.opening(&cached.template, self.neighbours.mac(meta.hop), meta.hash, ends, &opening);
         true
     }
 
@@ -166,7 +166,7 @@ impl Core {
     pub(crate) fn leave_behind(&mut self, now: Instant, index: u32) {
         if let Some((meta, tcp)) = self.conns.get(index)
             && self.shared.config.archive
-            && !meta.marks.has(Marks::AGAIN)
+            && !meta.flags.has(SlotFlags::AGAIN)
             && !tcp.is_active()
             && tcp.has_met_peer()
         {
@@ -178,7 +178,7 @@ impl Core {
     #[inline]
     pub(crate) fn note_proven(&mut self, index: u32) {
         let meta = &self.conns.slot(index).meta;
-        if meta.marks.has(Marks::AGAIN) {
+        if meta.flags.has(SlotFlags::AGAIN) {
             // Nothing owns it yet.
             self.handshake_cache.touch(self.now, meta.owner);
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tcp::auth::{AoReport, Auth, KeyChange, KeyError, Keyring, Refused};
 use wire::tcp::{Flags, Header, Segment};
 
-use crate::conns::{ConnId, Marks};
+use crate::conns::{ConnId, SlotFlags};
 use crate::core::Core;
 use crate::listeners::ListenerId;
 use crate::ops::{Connect, OpError};
@@ -32,12 +32,12 @@ impl Core {
                 let verdict = tcp.verify(&mut self.shared.cx(now), sender.tcp, segment);
                 verdict.is_ok() || self.refuse(None)
             }
-            _ => self.admits_from_stranger(segment),
+            _ => self.admits_unmatched(segment),
         }
     }
 
     /// Decides about a segment from a peer without keys.
-    fn admits_from_stranger(&mut self, segment: &Segment<'_>) -> bool {
+    fn admits_unmatched(&mut self, segment: &Segment<'_>) -> bool {
         let takes_ao = self.shared.config.ao_without_key;
         let refused = segment.options.signature.and_then(|one| Refused::by_stranger(one, takes_ao));
         refused.is_none() || self.refuse(refused)
@@ -55,7 +55,7 @@ impl Core {
     /// Decides about a segment for a TIME-WAIT entry.
     #[cold]
     pub(crate) fn admits_waiting(&mut self, entry: u32, sender: &Sender<'_>, segment: &Segment<'_>) -> bool {
-        let Some(auth) = self.signed_waits.get_mut(&entry) else { return self.admits_from_stranger(segment) };
+        let Some(auth) = self.signed_waits.get_mut(&entry) else { return self.admits_unmatched(segment) };
         match auth.verify(sender.tcp, segment) {
             Ok(_) => true,
             Err(why) => self.refuse(Some(why)),
@@ -72,7 +72,7 @@ impl Core {
     ) {
         // Out for the moment: what sends needs all of the core.
         let auth = self.signed_waits.remove(&entry);
-        let key = self.waits.get(entry).key;
+        let key = self.time_waits.get(entry).key;
         if let Some(auth) = &auth {
             header.options.signature = Some(auth.signature());
         }
@@ -117,7 +117,7 @@ impl Core {
             }
             None if required => Err(Refused::AoMissing),
             None if listener.is_none() && segment.options.signature.is_some() => Err(Refused::Unwanted),
-            None => return if self.admits_from_stranger(segment) { Ok(None) } else { Err(()) },
+            None => return if self.admits_unmatched(segment) { Ok(None) } else { Err(()) },
         };
         verdict.map_err(|why| {
             self.refuse(Some(why));
@@ -129,7 +129,7 @@ impl Core {
         let slot = self.conns.slot_mut(index);
         if let (Some(auth), Some(tcp)) = (auth, &mut slot.tcp) {
             tcp.authenticate(auth);
-            slot.meta.marks.set(Marks::SIGNED);
+            slot.meta.flags.set(SlotFlags::SIGNED);
         }
     }
 
@@ -164,9 +164,9 @@ impl Core {
         let Some((meta, tcp)) = self.conns.get_mut(id.0) else { return Err(KeyError::NotSigned) };
         let changed = tcp.change_keys(change);
         if tcp.is_signed() {
-            meta.marks.set(Marks::SIGNED)
+            meta.flags.set(SlotFlags::SIGNED)
         } else {
-            meta.marks.clear(Marks::SIGNED)
+            meta.flags.clear(SlotFlags::SIGNED)
         }
         changed
     }

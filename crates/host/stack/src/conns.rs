@@ -12,55 +12,55 @@ pub(crate) const NIL: u32 = u32::MAX;
 
 /// Flags of a connection, beside its TCP state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Marks(u16);
+pub(crate) struct SlotFlags(u16);
 
-impl Marks {
+impl SlotFlags {
     /// Its flow table entry leads here.
-    pub(crate) const IN_TABLE: Marks = Marks(1);
+    pub(crate) const IN_TABLE: SlotFlags = SlotFlags(1);
     /// A socket owns it: it may be over, but stays until its owner lets go.
-    pub(crate) const OWNED: Marks = Marks(2);
+    pub(crate) const OWNED: SlotFlags = SlotFlags(2);
     /// Stands in a list.
-    pub(crate) const LISTED: Marks = Marks(4);
+    pub(crate) const LISTED: SlotFlags = SlotFlags(4);
     /// A notice for its owner is due.
-    pub(crate) const NOTICED: Marks = Marks(8);
+    pub(crate) const NOTICED: SlotFlags = SlotFlags(8);
     /// In SYN-RECEIVED, counted by its listener.
-    pub(crate) const HALF_OPEN: Marks = Marks(16);
+    pub(crate) const HALF_OPEN: SlotFlags = SlotFlags(16);
     /// Waits for accept.
-    pub(crate) const QUEUED: Marks = Marks(32);
+    pub(crate) const QUEUED: SlotFlags = SlotFlags(32);
     /// Its local endpoint was reserved for it alone.
-    pub(crate) const BOUND: Marks = Marks(64);
+    pub(crate) const BOUND: SlotFlags = SlotFlags(64);
     /// Its owner, or its listener's, was told something this turn and may add to what is to be sent.
-    pub(crate) const HELD: Marks = Marks(128);
+    pub(crate) const HELD: SlotFlags = SlotFlags(128);
     /// Began with data in the SYN and is counted by its listener until the peer answers the SYN-ACK (RFC 7413).
-    pub(crate) const UNPROVEN: Marks = Marks(256);
+    pub(crate) const UNPROVEN: SlotFlags = SlotFlags(256);
     /// Its segments are signed.
-    pub(crate) const SIGNED: Marks = Marks(512);
+    pub(crate) const SIGNED: SlotFlags = SlotFlags(512);
     /// Begun from the archive.
-    pub(crate) const AGAIN: Marks = Marks(1024);
+    pub(crate) const AGAIN: SlotFlags = SlotFlags(1024);
     /// As before, and its first segment has not left: the cached handshake is in `owner` for an accepted
     /// connection, in `listener` for a connecting one.
-    pub(crate) const OPENING: Marks = Marks(2048);
+    pub(crate) const OPENING: SlotFlags = SlotFlags(2048);
 
     #[inline]
-    pub(crate) fn has(self, mark: Marks) -> bool {
+    pub(crate) fn has(self, mark: SlotFlags) -> bool {
         self.0 & mark.0 != 0
     }
 
     #[inline]
-    pub(crate) fn set(&mut self, mark: Marks) {
+    pub(crate) fn set(&mut self, mark: SlotFlags) {
         self.0 |= mark.0;
     }
 
     #[inline]
-    pub(crate) fn clear(&mut self, mark: Marks) {
+    pub(crate) fn clear(&mut self, mark: SlotFlags) {
         self.0 &= !mark.0;
     }
 }
 
-impl std::ops::BitOr for Marks {
-    type Output = Marks;
-    fn bitor(self, rhs: Marks) -> Marks {
-        Marks(self.0 | rhs.0)
+impl std::ops::BitOr for SlotFlags {
+    type Output = SlotFlags;
+    fn bitor(self, rhs: SlotFlags) -> SlotFlags {
+        SlotFlags(self.0 | rhs.0)
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Meta {
     pub(crate) listener: u32,
     /// The next in its list, or in the chain of vacant slots.
     next: u32,
-    pub(crate) marks: Marks,
+    pub(crate) flags: SlotFlags,
     /// Events its owner has not been told.
     pub(crate) events: Events,
 }
@@ -88,8 +88,8 @@ const _: () = assert!(size_of::<Meta>() <= 32);
 
 impl Meta {
     pub(crate) fn new(hash: u64, hop: u32, way: u32) -> Self {
-        let marks = Marks::default();
-        Meta { hash, hop, way, owner: 0, listener: NIL, next: NIL, marks, events: Events::default() }
+        let flags = SlotFlags::default();
+        Meta { hash, hop, way, owner: 0, listener: NIL, next: NIL, flags, events: Events::default() }
     }
 }
 
@@ -166,8 +166,8 @@ impl Conns {
             return;
         }
         slot.tcp = None;
-        let listed = slot.meta.marks.has(Marks::LISTED);
-        slot.meta.marks = if listed { Marks::LISTED } else { Marks::default() };
+        let listed = slot.meta.flags.has(SlotFlags::LISTED);
+        slot.meta.flags = if listed { SlotFlags::LISTED } else { SlotFlags::default() };
         if !listed {
             slot.meta.next = vacant;
             self.vacant = index;
@@ -239,10 +239,10 @@ impl List {
     #[inline]
     pub(crate) fn push(&mut self, conns: &mut Conns, index: u32) {
         let meta = &mut conns.slot_mut(index).meta;
-        if meta.marks.has(Marks::LISTED) {
+        if meta.flags.has(SlotFlags::LISTED) {
             return;
         }
-        meta.marks.set(Marks::LISTED);
+        meta.flags.set(SlotFlags::LISTED);
         meta.next = NIL;
         match self.tail {
             NIL => self.head = index,
@@ -261,7 +261,7 @@ impl List {
             if self.head == NIL {
                 self.tail = NIL;
             }
-            slot.meta.marks.clear(Marks::LISTED);
+            slot.meta.flags.clear(SlotFlags::LISTED);
             if slot.tcp.is_some() {
                 if self.head != NIL {
                     conns.prefetch(self.head);

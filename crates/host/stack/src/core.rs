@@ -9,7 +9,7 @@ use tcp::{
 
 use crate::adopted::{Adopted, Arriving};
 use crate::auth::SignedWaits;
-use crate::conns::{Conns, List, Marks};
+use crate::conns::{Conns, List, SlotFlags};
 use crate::demux::{Flow, FlowTable};
 use crate::handshake_cache::HandshakeCache;
 use crate::hold::Offload;
@@ -165,12 +165,12 @@ pub struct Core {
     pub(crate) conns: Conns,
     pub(crate) table: FlowTable,
     pub(crate) wheel: Wheel,
-    pub(crate) waits: TimeWaits,
+    pub(crate) time_waits: TimeWaits,
     pub(crate) signed_waits: SignedWaits,
     pub(crate) listeners: Listeners,
     pub(crate) ports: Ports,
     pub(crate) ip: Ip,
-    pub(crate) hops: Neighbours,
+    pub(crate) neighbours: Neighbours,
     pub(crate) paths: Paths,
     pub(crate) hosts: Hosts,
     pub(crate) handshake_cache: HandshakeCache,
@@ -246,12 +246,16 @@ impl Core {
             conns: Conns::new(config.max_connections),
             table,
             wheel: Wheel::new(),
-            waits: TimeWaits::new(config.max_time_wait),
+            time_waits: TimeWaits::new(config.max_time_wait),
             signed_waits: SignedWaits::new(),
             listeners: Listeners::new(),
             ports: Ports::new(config.ephemeral, config.core, claims, ports, secrets.word()),
             ip: Ip::new(port.caps.mtu, &config.addresses, &config.gateways, config.loopback),
-            hops: if port.caps.medium == Medium::Ip { Neighbours::flat() } else { Neighbours::new(kernel) },
+            neighbours: if port.caps.medium == Medium::Ip {
+                Neighbours::flat()
+            } else {
+                Neighbours::new(kernel)
+            },
             paths: Paths::new(),
             hosts: Hosts::new(secrets.key()),
             handshake_cache: HandshakeCache::default(),
@@ -298,8 +302,8 @@ impl Core {
             Flow::Connection(index) => self
                 .conns
                 .get(index)
-                .is_some_and(|(meta, tcp)| meta.marks.has(Marks::IN_TABLE) && tcp.key() == key),
-            Flow::TimeWait(index) => self.waits.get(index).key == *key,
+                .is_some_and(|(meta, tcp)| meta.flags.has(SlotFlags::IN_TABLE) && tcp.key() == key),
+            Flow::TimeWait(index) => self.time_waits.get(index).key == *key,
         }
     }
 
@@ -307,12 +311,12 @@ impl Core {
     /// gone, if the flow table has no room.
     pub(crate) fn enter(&mut self, index: u32) -> bool {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
-        meta.marks.set(Marks::IN_TABLE);
+        meta.flags.set(SlotFlags::IN_TABLE);
         let (hash, key) = (meta.hash, *tcp.key());
-        let (conns, waits) = (&self.conns, &self.waits);
+        let (conns, time_waits) = (&self.conns, &self.time_waits);
         let stored = self.table.insert(hash, Flow::Connection(index), |flow| match flow {
             Flow::Connection(index) => conns.slot(index).meta.hash,
-            Flow::TimeWait(index) => waits.hash(index),
+            Flow::TimeWait(index) => time_waits.hash(index),
         });
         if !stored {
             self.free(index);
@@ -356,7 +360,7 @@ impl Core {
     pub(crate) fn path(&mut self, now: Instant, dst: Addr) -> Result<Path, NoPath> {
         match self.paths.known(dst, self.ip.generation()) {
             Some(path) => Ok(path),
-            None => self.paths.look_up(now, dst, &mut self.ip, &mut self.hops, &self.isn, &self.hosts),
+            None => self.paths.look_up(now, dst, &mut self.ip, &mut self.neighbours, &self.isn, &self.hosts),
         }
     }
 
@@ -364,18 +368,18 @@ impl Core {
     pub(crate) fn finish(&mut self, now: Instant, index: u32) {
         self.leave_listener(index);
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
-        let (marks, local) = (meta.marks, tcp.key().local());
-        meta.marks.clear(Marks::IN_TABLE | Marks::BOUND);
-        if marks.has(Marks::IN_TABLE) {
+        let (flags, local) = (meta.flags, tcp.key().local());
+        meta.flags.clear(SlotFlags::IN_TABLE | SlotFlags::BOUND);
+        if flags.has(SlotFlags::IN_TABLE) {
             self.table.remove(meta.hash, Flow::Connection(index));
             self.ports.let_go(self.port.io.as_mut(), now, tcp.key());
         }
         self.learn_host(now, index);
         self.leave_behind(now, index);
-        if marks.has(Marks::BOUND) {
+        if flags.has(SlotFlags::BOUND) {
             self.unbind_of(now, local);
         }
-        if !marks.has(Marks::OWNED) && !marks.has(Marks::QUEUED) {
+        if !flags.has(SlotFlags::OWNED) && !flags.has(SlotFlags::QUEUED) {
             self.free(index);
         }
     }
@@ -390,12 +394,12 @@ impl Core {
     /// A connection is half-open no more.
     pub(crate) fn leave_listener(&mut self, index: u32) {
         let meta = &mut self.conns.slot_mut(index).meta;
-        if meta.marks.has(Marks::HALF_OPEN) {
-            meta.marks.clear(Marks::HALF_OPEN);
+        if meta.flags.has(SlotFlags::HALF_OPEN) {
+            meta.flags.clear(SlotFlags::HALF_OPEN);
             if let Some(listener) = self.listeners.get_mut(ListenerId(meta.listener)) {
                 listener.half_open -= 1;
             }
-        } else if meta.marks.has(Marks::UNPROVEN) {
+        } else if meta.flags.has(SlotFlags::UNPROVEN) {
             self.leave_unproven(index);
         }
     }
@@ -417,9 +421,9 @@ impl Core {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
         let wait = tcp.time_wait(&self.shared.cx(now));
         let auth = tcp.take_auth();
-        let (hash, local, marks) = (meta.hash, tcp.key().local(), meta.marks);
-        meta.marks.clear(Marks::IN_TABLE | Marks::BOUND);
-        let entry = self.waits.insert(wait, hash);
+        let (hash, local, flags) = (meta.hash, tcp.key().local(), meta.flags);
+        meta.flags.clear(SlotFlags::IN_TABLE | SlotFlags::BOUND);
+        let entry = self.time_waits.insert(wait, hash);
         if let Some(auth) = auth {
             self.signed_waits.insert(entry, auth);
         }
@@ -427,21 +431,21 @@ impl Core {
         self.stats.time_wait_in += 1;
         self.learn_host(now, index);
         self.leave_behind(now, index);
-        if marks.has(Marks::BOUND) {
+        if flags.has(SlotFlags::BOUND) {
             self.unbind_of(now, local);
         }
-        if !marks.has(Marks::OWNED) && !marks.has(Marks::QUEUED) {
+        if !flags.has(SlotFlags::OWNED) && !flags.has(SlotFlags::QUEUED) {
             self.free(index);
         }
     }
 
     fn make_time_wait_room(&mut self, now: Instant) {
-        if self.waits.is_full()
-            && let Some(oldest) = self.waits.oldest()
+        if self.time_waits.is_full()
+            && let Some(oldest) = self.time_waits.oldest()
         {
-            self.stats.time_wait_evicted += u64::from(self.waits.get(oldest).until > now);
+            self.stats.time_wait_evicted += u64::from(self.time_waits.get(oldest).until > now);
             self.end_time_wait(now, oldest);
-            if let Some(hash) = self.waits.next_victim() {
+            if let Some(hash) = self.time_waits.next_victim() {
                 self.table.prefetch(hash);
             }
         }
@@ -449,9 +453,9 @@ impl Core {
 
     /// A TIME-WAIT entry is over.
     pub(crate) fn end_time_wait(&mut self, now: Instant, entry: u32) {
-        let key = self.waits.get(entry).key;
-        self.table.remove(self.waits.hash(entry), Flow::TimeWait(entry));
-        self.waits.remove(entry);
+        let key = self.time_waits.get(entry).key;
+        self.table.remove(self.time_waits.hash(entry), Flow::TimeWait(entry));
+        self.time_waits.remove(entry);
         if !self.signed_waits.is_empty() {
             self.signed_waits.remove(&entry);
         }
@@ -466,18 +470,18 @@ impl Core {
 
     /// Builds segments of a connection while it has some, at most a quota; says whether there may be more.
     pub(crate) fn transmit(&mut self, now: Instant, index: u32) -> Sent {
-        let Core { conns, ip, hops, port, shared, stats, starved, error, .. } = self;
+        let Core { conns, ip, neighbours, port, shared, stats, starved, error, .. } = self;
         let Some((meta, tcp)) = conns.get_mut(index) else { return Sent::All };
         if !tcp.wants_to_transmit() {
             return Sent::All;
         }
-        if meta.marks.has(Marks::OPENING)
+        if meta.flags.has(SlotFlags::OPENING)
             || meta.way != ip.generation()
-            || !is_reachable(port, hops, now, meta.hop)
+            || !is_reachable(port, neighbours, now, meta.hop)
         {
             return self.transmit_first(now, index);
         }
-        port.address(tcp.key(), hops.mac(meta.hop), meta.hash ^ u64::from(tcp.path()) << 48);
+        port.address(tcp.key(), neighbours.mac(meta.hop), meta.hash ^ u64::from(tcp.path()) << 48);
         let mut sending = Sending { segments: 1, ..Sending::of(now, index) };
         // Mostly there is one segment: no loop, and none of what a compiler does to make loops fast.
         match (Out { port, shared, stats, starved, error }).one(tcp, &mut sending) {
@@ -493,19 +497,19 @@ impl Core {
         if meta.way == LOOPED {
             return self.transmit_looped(now, index);
         }
-        if meta.way != self.ip.generation() || !is_reachable(&self.port, &self.hops, now, meta.hop) {
+        if meta.way != self.ip.generation() || !is_reachable(&self.port, &self.neighbours, now, meta.hop) {
             match self.find_way(now, index) {
                 Ok(()) => {}
                 Err(Blocked::Waits) => return Sent::Parked,
                 Err(Blocked::Unreachable(why)) => return self.discard(now, index, why),
             }
         }
-        if self.conns.slot(index).meta.marks.has(Marks::OPENING) && self.transmit_opening(now, index) {
+        if self.conns.slot(index).meta.flags.has(SlotFlags::OPENING) && self.transmit_opening(now, index) {
             return Sent::All;
         }
         let Some((meta, tcp)) = self.conns.get(index) else { return Sent::All };
         let label = meta.hash ^ u64::from(tcp.path()) << 48;
-        self.port.address(tcp.key(), self.hops.mac(meta.hop), label);
+        self.port.address(tcp.key(), self.neighbours.mac(meta.hop), label);
         self.transmit_more(&mut Sending::of(now, index))
     }
 
@@ -534,7 +538,7 @@ impl Core {
         let hop = self.conns.slot(index).meta.hop;
         let reached = self.reach(now, hop);
         if reached == Err(Blocked::Waits) {
-            self.hops.waiting(hop).push(&mut self.conns, index);
+            self.neighbours.waiting(hop).push(&mut self.conns, index);
         }
         reached
     }
@@ -584,7 +588,7 @@ impl Core {
         let tells = tcp.has_events();
         if tcp.state() == State::Closed {
             self.finish(now, index);
-        } else if meta.marks.has(Marks::IN_TABLE)
+        } else if meta.flags.has(SlotFlags::IN_TABLE)
             && let Some(at) = tcp.poll_timeout()
         {
             self.wheel.note(index, at);

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use tcp::{Connection, Cx, FastOpenAnswer, FastOpenKeys, FastOpenOffer, Open};
 use wire::tcp::Segment;
 
-use crate::conns::Marks;
+use crate::conns::SlotFlags;
 use crate::core::Core;
 use crate::listeners::{Listener, ListenerId};
 use crate::ops::{Connect, OpError};
@@ -172,8 +172,8 @@ impl Core {
         self.conns.slot_mut(index).meta.listener = id.0;
         self.queue_for_accept(index);
         let meta = &mut self.conns.slot_mut(index).meta;
-        meta.marks.clear(Marks::HELD);
-        meta.marks.set(Marks::UNPROVEN);
+        meta.flags.clear(SlotFlags::HELD);
+        meta.flags.set(SlotFlags::UNPROVEN);
         meta.listener = id.0;
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.unproven.count += 1;
@@ -184,7 +184,7 @@ impl Core {
     #[cold]
     pub(crate) fn leave_unproven(&mut self, index: u32) {
         let slot = self.conns.slot_mut(index);
-        slot.meta.marks.clear(Marks::UNPROVEN);
+        slot.meta.flags.clear(SlotFlags::UNPROVEN);
         let reset = slot.tcp.as_ref().is_some_and(|tcp| tcp.error() == Some(tcp::Error::Reset));
         let id = ListenerId(slot.meta.listener);
         slot.meta.listener = crate::conns::NIL;

@@ -102,7 +102,7 @@ impl Rx {
 }
 
 impl Core {
-    /// A batch of short packets was surveyed: those that the engine has no reason to hold stay where they are, to be
+    /// A batch of short packets was parsed: those that the engine has no reason to hold stay where they are, to be
     /// processed as where nothing is held.
     #[inline(always)]
     pub(crate) fn pass_by(&mut self, now: Instant, rx: &mut Rx) {
@@ -111,20 +111,20 @@ impl Core {
             let RxPacket { frame, meta } = &rx.batch[usize::from(*at)];
             let segment = frame.data().get(*start as usize..*end as usize).unwrap_or_default();
             if !hold.engine.pass_by(now, key, *hash, segment, meta.gso_size != 0) {
-                return self.take_in_surveyed(now, rx, nth);
+                return self.take_in_parsed(now, rx, nth);
             }
         }
     }
 
-    /// The segments of a batch that was surveyed go to the engine, from the `nth` on; those before it are processed.
+    /// The segments of a batch that was parsed go to the engine, from the `nth` on; those before it are processed.
     #[cold]
-    fn take_in_surveyed(&mut self, now: Instant, rx: &mut Rx, nth: usize) {
+    fn take_in_parsed(&mut self, now: Instant, rx: &mut Rx, nth: usize) {
         let Some(mut hold) = rx.hold.take() else { return };
         let mut inbox = std::mem::take(&mut hold.inbox);
         let first = rx.arrivals[nth].at;
         inbox.extend(rx.batch.drain(usize::from(first)..));
         hold.arrivals.extend(rx.arrivals.drain(nth..));
-        self.process_up(now, rx);
+        self.deliver_batch(now, rx);
         let mut arrivals = std::mem::take(&mut hold.arrivals);
         let mut segments = arrivals.drain(..).peekable();
         for (at, packet) in (first..).zip(inbox.drain(..)) {
@@ -160,7 +160,7 @@ impl Core {
             if frames > 1 {
                 self.take_in_pieces(now, rx, &mut hold, packets.as_slice(), frames);
                 rx.batch.extend(packets.by_ref().take(frames));
-                self.process_up(now, rx);
+                self.deliver_batch(now, rx);
             } else if let Some(packet) = packets.next() {
                 self.take_in_one(now, rx, &mut hold, packet);
             }
@@ -185,7 +185,7 @@ impl Core {
             }
         }
         let Fresh(packet) = packet;
-        self.survey_one(now, std::slice::from_ref(&packet), 0, &mut hold.arrivals);
+        self.parse_one(now, std::slice::from_ref(&packet), 0, &mut hold.arrivals);
         match hold.arrivals.pop() {
             Some(arrival) => self.engage(now, rx, hold, Kept { packet, arrival }),
             None => self.port.io.retire(packet.frame),
@@ -201,7 +201,7 @@ impl Core {
         packets: &[RxPacket],
         frames: usize,
     ) {
-        self.survey_one(now, &packets[..frames], 0, &mut hold.arrivals);
+        self.parse_one(now, &packets[..frames], 0, &mut hold.arrivals);
         if let Some(arrival) = hold.arrivals.pop() {
             hold.engine.on_other(&arrival.key, arrival.hash);
             self.hand_up(now, rx, hold);
@@ -227,7 +227,7 @@ impl Core {
         while let Some(mut run) = hold.engine.poll_run() {
             let count = run.merged_run.as_ref().map_or(1, offload::MergedRun::count);
             if rx.batch.len() + usize::from(count) > UP_MAX {
-                self.process_up(now, rx);
+                self.deliver_batch(now, rx);
             }
             let at = rx.batch.len() as u16;
             let Some(Kept { packet, arrival }) = hold.engine.next_packet(&mut run) else { continue };
@@ -248,7 +248,7 @@ impl Core {
                 (_, None) => {}
             }
         }
-        self.process_up(now, rx);
+        self.deliver_batch(now, rx);
     }
 
     /// The engine hears how long a round trip of a flow takes.

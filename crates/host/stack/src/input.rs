@@ -5,7 +5,7 @@ use tcp::auth::Auth;
 use tcp::{Connection, Disposition, Events, FastOpenAnswer, Stray, TimeWaitAnswer};
 use wire::tcp::{Flags, Segment};
 
-use crate::conns::{Marks, Meta, NIL};
+use crate::conns::{Meta, NIL, SlotFlags};
 use crate::core::Core;
 use crate::demux::Flow;
 use crate::listeners::{Listener, ListenerId};
@@ -30,14 +30,14 @@ impl Core {
     ) {
         match flow {
             Some(Flow::Connection(index)) => self.deliver(now, index, sender, segment),
-            _ => self.on_unmatched(now, flow, sender, segment),
+            _ => self.on_unconnected(now, flow, sender, segment),
         }
     }
 
     #[inline]
     fn deliver(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
-        if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED) || segment.options.signature.is_some() {
+        if meta.flags.has(SlotFlags::HALF_OPEN | SlotFlags::SIGNED) || segment.options.signature.is_some() {
             return self.deliver_checked(now, index, sender, segment);
         }
         let disposition = self.shared.with_batch(now, sender.batch, |cx| tcp.on_segment(cx, segment));
@@ -58,12 +58,18 @@ impl Core {
     }
 
     /// A segment of no connection. Of a run the first may open one, which then gets the others.
-    fn on_unmatched(&mut self, now: Instant, flow: Option<Flow>, sender: &Sender<'_>, segment: &Segment<'_>) {
+    fn on_unconnected(
+        &mut self,
+        now: Instant,
+        flow: Option<Flow>,
+        sender: &Sender<'_>,
+        segment: &Segment<'_>,
+    ) {
         let last = if segment.rest.is_some() { Flags::FIN.0 | Flags::PSH.0 } else { 0 };
         let first = Segment { rest: None, flags: Flags(segment.flags.0 & !last), ..*segment };
         match flow {
             Some(Flow::TimeWait(entry)) => self.on_time_wait(now, entry, sender, &first),
-            _ => self.on_stranger(now, sender, &first, None),
+            _ => self.on_unmatched(now, sender, &first, None),
         }
         if segment.rest.is_some()
             && let Some(Flow::Connection(index)) = self.find(sender.hash, sender.key)
@@ -77,8 +83,8 @@ impl Core {
     #[inline(always)]
     pub(crate) fn delivered(&mut self, now: Instant, index: u32, disposition: Disposition, events: Events) {
         if !events.is_empty() {
-            let marks = self.conns.slot(index).meta.marks;
-            if marks.has(Marks::HALF_OPEN | Marks::UNPROVEN) || events.any(Events::FAST_OPEN) {
+            let flags = self.conns.slot(index).meta.flags;
+            if flags.has(SlotFlags::HALF_OPEN | SlotFlags::UNPROVEN) || events.any(Events::FAST_OPEN) {
                 self.tell(index, events);
             } else {
                 self.notice(index, events);
@@ -93,13 +99,13 @@ impl Core {
 
     /// May a segment of a connection be delivered that is half-open or signed?
     fn lets_through(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) -> bool {
-        let marks = self.conns.slot(index).meta.marks;
-        let signed = marks.has(Marks::SIGNED) || segment.options.signature.is_some();
+        let flags = self.conns.slot(index).meta.flags;
+        let signed = flags.has(SlotFlags::SIGNED) || segment.options.signature.is_some();
         if signed && !self.admits(now, index, sender, segment) {
             return false;
         }
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
-        if !meta.marks.has(Marks::HALF_OPEN) {
+        if !meta.flags.has(SlotFlags::HALF_OPEN) {
             return true;
         }
         match self.listeners.get(ListenerId(meta.listener)) {
@@ -142,15 +148,15 @@ impl Core {
     }
 
     fn on_time_wait(&mut self, now: Instant, entry: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
-        if self.waits.get(entry).until <= now {
+        if self.time_waits.get(entry).until <= now {
             self.end_time_wait(now, entry);
-            return self.on_stranger(now, sender, segment, None);
+            return self.on_unmatched(now, sender, segment, None);
         }
         let signed = !self.signed_waits.is_empty() || segment.options.signature.is_some();
         if signed && !self.admits_waiting(entry, sender, segment) {
             return self.shared.show_stray(now, false, sender.key, Stray::Withheld);
         }
-        let wait = self.waits.get_mut(entry);
+        let wait = self.time_waits.get_mut(entry);
         let mut answer = wait.on_segment(now, &self.shared.config, segment);
         if matches!(answer, TimeWaitAnswer::Reuse { .. }) {
             let listener = self.listeners.find(sender.key.local(), sender.hash);
@@ -170,20 +176,20 @@ impl Core {
         match answer {
             TimeWaitAnswer::Ignore => {}
             TimeWaitAnswer::Ack(header) => {
-                self.waits.restarted(entry);
+                self.time_waits.restarted(entry);
                 self.answer_waiting(now, entry, header, sender);
             }
             TimeWaitAnswer::Remove => self.end_time_wait(now, entry),
             TimeWaitAnswer::Reuse { isn_above } => {
                 self.stats.time_wait_reused += 1;
                 self.end_time_wait(now, entry);
-                self.on_stranger(now, sender, segment, Some(isn_above));
+                self.on_unmatched(now, sender, segment, Some(isn_above));
             }
         }
     }
 
     /// A segment of no flow, which may begin one.
-    fn on_stranger(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>, above: Option<Seq>) {
+    fn on_unmatched(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>, above: Option<Seq>) {
         if above.is_none() && self.may_repeat(segment) && self.accept_again(now, sender, segment) {
             return;
         }
@@ -281,7 +287,7 @@ impl Core {
         } else if matches!(answer, FastOpenAnswer::Open(_)) {
             self.queue_unproven(id, index);
         } else {
-            self.conns.slot_mut(index).meta.marks.set(Marks::HALF_OPEN);
+            self.conns.slot_mut(index).meta.flags.set(SlotFlags::HALF_OPEN);
             if let Some(listener) = self.listeners.get_mut(id) {
                 listener.half_open += 1;
             }
@@ -301,7 +307,7 @@ impl Core {
             return None;
         };
         if !path.is_looped() {
-            self.hops.hint(now, path.hop, sender.mac(self.port.caps.medium));
+            self.neighbours.hint(now, path.hop, sender.mac(self.port.caps.medium));
         }
         let Listener { request, .. } = self.listeners.get(id)?;
         // What the listener wants, or the default where that has been withdrawn meanwhile.
@@ -414,7 +420,7 @@ impl Core {
         let id = ListenerId(meta.listener);
         meta.listener = NIL;
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        meta.marks.set(Marks::QUEUED | Marks::HELD);
+        meta.flags.set(SlotFlags::QUEUED | SlotFlags::HELD);
         listener.queue.push_back(index);
         if !listener.noticed {
             listener.noticed = true;

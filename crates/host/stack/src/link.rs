@@ -13,8 +13,8 @@ use crate::tx::{Envelope, Port};
 
 /// Is the link-layer address of the neighbour at `hop` known, or none needed?
 #[inline]
-pub(crate) fn is_reachable(port: &Port, hops: &Neighbours, now: Instant, hop: u32) -> bool {
-    port.caps.medium == Medium::Ip || hops.is_known(now, hop)
+pub(crate) fn is_reachable(port: &Port, neighbours: &Neighbours, now: Instant, hop: u32) -> bool {
+    port.caps.medium == Medium::Ip || neighbours.is_known(now, hop)
 }
 
 impl Core {
@@ -23,7 +23,7 @@ impl Core {
         if self.port.caps.medium == Medium::Ip {
             return Ok(());
         }
-        let ready = self.hops.ready(now, hop, &mut self.questions);
+        let ready = self.neighbours.ready(now, hop, &mut self.questions);
         if !self.questions.is_empty() {
             self.ask();
         }
@@ -156,8 +156,8 @@ impl Core {
 
     /// A neighbour's address became known: those who wait for it may send.
     fn learn(&mut self, now: Instant, addr: Addr, mac: [u8; 6], make: bool, replaces: bool) {
-        let waited_for = self.hops.learn(now, addr, mac, make, replaces);
-        if self.hops.take_voided() {
+        let waited_for = self.neighbours.learn(now, addr, mac, make, replaces);
+        if self.neighbours.take_voided() {
             self.ip.touch();
         }
         if let Some(index) = waited_for {
@@ -166,17 +166,17 @@ impl Core {
     }
 
     fn wake(&mut self, hop: u32) {
-        let mut waiting = std::mem::replace(self.hops.waiting(hop), List::new());
+        let mut waiting = std::mem::replace(self.neighbours.waiting(hop), List::new());
         self.dirty.append(&mut self.conns, &mut waiting);
     }
 
     /// Repeats questions; where no peer answered, those who waited learn it when they are flushed.
     pub(crate) fn ask_again(&mut self, now: Instant) {
-        if self.hops.next().is_none_or(|at| at > now) {
+        if self.neighbours.next().is_none_or(|at| at > now) {
             return;
         }
         let mut failed = Vec::new();
-        self.hops.expire(now, &mut self.questions, &mut failed);
+        self.neighbours.expire(now, &mut self.questions, &mut failed);
         self.ask();
         for hop in failed {
             self.wake(hop);
@@ -187,7 +187,7 @@ impl Core {
     pub fn on_net_event(&mut self, now: Instant, event: &NetEvent) {
         match *event {
             NetEvent::Neighbour { addr, mac } => self.learn(now, addr, mac, true, true),
-            NetEvent::NeighbourGone { addr } => self.hops.forget(addr),
+            NetEvent::NeighbourGone { addr } => self.neighbours.forget(addr),
             NetEvent::Mac(mac) => self.port.caps.mac = mac,
             NetEvent::Link { .. } => {}
             NetEvent::Shared { port } => self.share(port),

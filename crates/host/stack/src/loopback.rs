@@ -100,8 +100,8 @@ impl Core {
             let count = left.min(BATCH_MAX);
             left -= count;
             rx.batch.extend(self.port.looped.drain(..count));
-            self.survey_looped(rx);
-            self.process_up(now, rx);
+            self.parse_looped(rx);
+            self.deliver_batch(now, rx);
         }
         self.looping = false;
         let mut waiting = std::mem::replace(&mut self.loop_waiting, crate::conns::List::new());
@@ -109,7 +109,7 @@ impl Core {
     }
 
     /// Notes what the packets of the batch are: this stack has built them.
-    fn survey_looped(&mut self, rx: &mut Rx) {
+    fn parse_looped(&mut self, rx: &mut Rx) {
         let Rx { batch, arrivals, .. } = rx;
         for (at, packet) in batch.iter().enumerate() {
             let frame = packet.frame.data();

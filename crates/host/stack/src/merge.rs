@@ -8,7 +8,7 @@ use wire::Ecn;
 use wire::checksum::Summer;
 use wire::tcp::{Flags, Pieces, Raw, Segment};
 
-use crate::conns::Marks;
+use crate::conns::SlotFlags;
 use crate::core::Core;
 use crate::demux::Flow;
 use crate::rx::{Arrival, Sender};
@@ -130,7 +130,7 @@ impl Core {
     #[inline]
     pub(crate) fn may_adopt(&self, flow: Option<Flow>, batch: &[RxPacket]) -> Option<u32> {
         let Some(Flow::Connection(index)) = flow else { return None };
-        let checked = self.conns.slot(index).meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED);
+        let checked = self.conns.slot(index).meta.flags.has(SlotFlags::HALF_OPEN | SlotFlags::SIGNED);
         (!checked && self.shared.adopted.takes(batch.len())).then_some(index)
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tcp::auth::Keyring;
 use tcp::{Connection, Hints, ReadError, Report, Shutdown, SocketOptions, State, TimeWait, WriteError};
 
-use crate::conns::{ConnId, Marks, Meta};
+use crate::conns::{ConnId, Meta, SlotFlags};
 use crate::core::{Core, Sent};
 use crate::demux::Flow;
 use crate::fast_open::Unproven;
@@ -154,8 +154,8 @@ impl Core {
     pub fn accept(&mut self, id: ListenerId, owner: u32) -> Option<ConnId> {
         let index = self.listeners.get_mut(id)?.queue.pop_front()?;
         let meta = &mut self.conns.slot_mut(index).meta;
-        meta.marks.clear(Marks::QUEUED);
-        meta.marks.set(Marks::OWNED);
+        meta.flags.clear(SlotFlags::QUEUED);
+        meta.flags.set(SlotFlags::OWNED);
         meta.owner = owner;
         Some(ConnId(index))
     }
@@ -177,7 +177,7 @@ impl Core {
 
     fn abandon(&mut self, now: Instant, queue: VecDeque<u32>) {
         for index in queue {
-            self.conns.slot_mut(index).meta.marks.clear(Marks::QUEUED);
+            self.conns.slot_mut(index).meta.flags.clear(SlotFlags::QUEUED);
             self.abort(now, ConnId(index));
         }
     }
@@ -329,7 +329,7 @@ impl Core {
         let fast = fast.filter(|_| auth.is_none());
         let mut meta = Meta::new(self.hash_of(&key, looped), path.hop, self.way_of(&path));
         meta.owner = connect.owner;
-        meta.marks.set(Marks::OWNED);
+        meta.flags.set(SlotFlags::OWNED);
         let index = self.conns.claim(meta);
         let mut taken = 0;
         if let Some(fast) = fast {
@@ -344,7 +344,7 @@ impl Core {
             return Err(OpError::NoBuffers);
         }
         if bound {
-            self.conns.slot_mut(index).meta.marks.set(Marks::BOUND);
+            self.conns.slot_mut(index).meta.flags.set(SlotFlags::BOUND);
         }
         if plain {
             self.keep_connect(now, index, &connect.options, &path);
@@ -376,7 +376,7 @@ impl Core {
         let mut above = None;
         if let Some(flow) = self.find(self.hash_of(&key, looped), &key) {
             let Flow::TimeWait(entry) = flow else { return Err(OpError::AddrNotAvailable) };
-            let over = self.waits.get(entry).until <= now;
+            let over = self.time_waits.get(entry).until <= now;
             above = self.yields(now, entry);
             if !over && above.is_none() {
                 return Err(OpError::AddrNotAvailable);
@@ -401,7 +401,7 @@ impl Core {
     ) -> Result<Free, OpError> {
         /// Ports in use that are looked at before one in TIME-WAIT is good enough.
         const LOOKS: u32 = 64;
-        let (table, conns, waits) = (&self.table, &self.conns, &self.waits);
+        let (table, conns, time_waits) = (&self.table, &self.conns, &self.time_waits);
         let config = &self.shared.config;
         // Those of signed connections keep their keys.
         let unsigned = self.signed_waits.is_empty();
@@ -411,13 +411,14 @@ impl Core {
             hash = if looped { table.hash_looped(key) } else { table.hash(key) };
             let taken = table.find(hash, |flow| match flow {
                 Flow::Connection(index) => conns.get(index).is_some_and(|(_, tcp)| tcp.key() == key),
-                Flow::TimeWait(entry) => waits.get(entry).key == *key,
+                Flow::TimeWait(entry) => time_waits.get(entry).key == *key,
             });
             let Some(flow) = taken else { return true };
             looks.set(looks.get() + 1);
             match flow {
                 Flow::TimeWait(entry) if looks.get() > LOOKS && unsigned => {
-                    taken_over = waits.get(entry).yields_to_connect(now, config).map(|above| (entry, above));
+                    taken_over =
+                        time_waits.get(entry).yields_to_connect(now, config).map(|above| (entry, above));
                     taken_over.is_some()
                 }
                 _ => false,
@@ -445,12 +446,12 @@ impl Core {
     /// Returns the lower bound of the ISN of a connection that may begin in place of a TIME-WAIT entry.
     fn yields(&self, now: Instant, entry: u32) -> Option<Seq> {
         let signed = self.signed_waits.contains_key(&entry);
-        self.waits.get(entry).yields_to_connect(now, &self.shared.config).filter(|_| !signed)
+        self.time_waits.get(entry).yields_to_connect(now, &self.shared.config).filter(|_| !signed)
     }
 
     /// A connection of ours begins in place of a TIME-WAIT entry.
     fn take_over(&mut self, now: Instant, entry: u32) {
-        self.stats.time_wait_taken_over += u64::from(self.waits.get(entry).until > now);
+        self.stats.time_wait_taken_over += u64::from(self.time_waits.get(entry).until > now);
         self.end_time_wait(now, entry);
     }
 
@@ -625,8 +626,8 @@ impl Core {
     /// As [`Core::abort`], and the owner keeps the reservation that the connection held: returns it.
     pub fn disconnect(&mut self, now: Instant, id: ConnId) -> Option<Endpoint> {
         let (meta, tcp) = self.conns.get_mut(id.0)?;
-        let bound = meta.marks.has(Marks::BOUND);
-        meta.marks.clear(Marks::BOUND);
+        let bound = meta.flags.has(SlotFlags::BOUND);
+        meta.flags.clear(SlotFlags::BOUND);
         let kept = if bound { self.ports.reservation(tcp.key().local()) } else { None };
         self.abort(now, id);
         kept
@@ -636,7 +637,7 @@ impl Core {
     /// writes them, so a server that answers and does not read a request to its end is heard.
     fn send_before_reset(&mut self, now: Instant, index: u32) {
         let unsent = |core: &Core| {
-            let open = core.conns.get(index).filter(|(meta, _)| meta.marks.has(Marks::IN_TABLE));
+            let open = core.conns.get(index).filter(|(meta, _)| meta.flags.has(SlotFlags::IN_TABLE));
             open.map_or(0, |(_, tcp)| tcp.unsent())
         };
         while unsent(self) > 0 && !self.port.blocked && matches!(self.transmit(now, index), Sent::Some) {}
@@ -644,9 +645,9 @@ impl Core {
 
     fn let_go(&mut self, now: Instant, index: u32, end: impl FnOnce(&mut Connection, &mut tcp::Cx<'_>)) {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
-        meta.marks.clear(Marks::OWNED | Marks::NOTICED);
+        meta.flags.clear(SlotFlags::OWNED | SlotFlags::NOTICED);
         meta.events = tcp::Events::default();
-        if meta.marks.has(Marks::IN_TABLE) {
+        if meta.flags.has(SlotFlags::IN_TABLE) {
             end(tcp, &mut self.shared.cx(now));
             self.touch(index);
         } else {
@@ -657,7 +658,7 @@ impl Core {
     /// A connection may have something to send, unless it is over and waits only for its owner.
     #[inline]
     pub(crate) fn touch_open(&mut self, index: u32) {
-        if self.conns.slot(index).meta.marks.has(Marks::IN_TABLE) {
+        if self.conns.slot(index).meta.flags.has(SlotFlags::IN_TABLE) {
             self.touch(index);
         }
     }
@@ -693,7 +694,7 @@ impl Core {
         for (_, _, tcp) in self.conns.iter() {
             each(Row::Connection(tcp));
         }
-        for wait in self.waits.iter().filter(|wait| wait.until > now) {
+        for wait in self.time_waits.iter().filter(|wait| wait.until > now) {
             each(Row::TimeWait(wait));
         }
     }

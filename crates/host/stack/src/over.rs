@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tcp::Events;
 
-use crate::conns::{List, Marks};
+use crate::conns::{List, SlotFlags};
 use crate::core::Core;
 use crate::listeners::ListenerId;
 
@@ -68,7 +68,7 @@ impl Core {
     fn fail_by_end(&mut self, index: u32) {
         let now = self.now;
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
-        meta.marks.clear(Marks::IN_TABLE | Marks::LISTED | Marks::HELD);
+        meta.flags.clear(SlotFlags::IN_TABLE | SlotFlags::LISTED | SlotFlags::HELD);
         if tcp.state() != tcp::State::Closed {
             tcp.on_port_gone(&mut self.shared.cx(now));
         }

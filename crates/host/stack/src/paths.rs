@@ -102,7 +102,7 @@ impl Paths {
         now: Instant,
         dst: Addr,
         ip: &mut Ip,
-        hops: &mut Neighbours,
+        neighbours: &mut Neighbours,
         isn: &IsnSource,
         hosts: &Hosts,
     ) -> Result<Path, NoPath> {
@@ -114,8 +114,8 @@ impl Paths {
             self.remember(dst, ip.generation(), path);
             return Ok(path);
         }
-        let found = hops.find(now, next_hop, next_hop != dst);
-        if hops.take_voided() {
+        let found = neighbours.find(now, next_hop, next_hop != dst);
+        if neighbours.take_voided() {
             ip.touch();
         }
         let hop = found.map_err(|_| NoPath::Neighbours)?;
@@ -198,14 +198,14 @@ mod tests {
     fn a_smaller_mtu_is_believed_for_ten_minutes() {
         let own = [OwnAddr { addr: Addr::v4([10, 0, 0, 1]), prefix: 24 }];
         let (dst, other) = (Addr::v4([10, 0, 0, 2]), Addr::v4([10, 0, 0, 3]));
-        let (mut ip, mut hops) = (Ip::new(1500, &own, &[], Loopback::Link), Neighbours::new(false));
+        let (mut ip, mut neighbours) = (Ip::new(1500, &own, &[], Loopback::Link), Neighbours::new(false));
         let (mut paths, isn) = (Paths::new(), IsnSource::new(SipKey::new(1, 2)));
         let hosts = Hosts::new(SipKey::new(3, 4));
         let start = Instant::from_secs(100);
         paths.too_big(start, dst, 1300, &mut ip);
         let mut mtu = |after: u64, dst| {
             let now = start + Duration::from_secs(after);
-            paths.look_up(now, dst, &mut ip, &mut hops, &isn, &hosts).unwrap().mtu
+            paths.look_up(now, dst, &mut ip, &mut neighbours, &isn, &hosts).unwrap().mtu
         };
         assert_eq!((mtu(0, dst), mtu(0, other)), (1300, 1500));
         assert_eq!((mtu(599, dst), mtu(601, dst)), (1300, 1500));
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn there_is_room_for_as_many_as_come_again() {
         let own = [OwnAddr { addr: Addr::v4([10, 0, 0, 1]), prefix: 8 }];
-        let (mut ip, mut hops) = (Ip::new(1500, &own, &[], Loopback::Link), Neighbours::new(false));
+        let (mut ip, mut neighbours) = (Ip::new(1500, &own, &[], Loopback::Link), Neighbours::new(false));
         let (mut paths, isn) = (Paths::new(), IsnSource::new(SipKey::new(1, 2)));
         let hosts = Hosts::new(SipKey::new(3, 4));
         let small = paths.footprint();
@@ -227,7 +227,7 @@ mod tests {
                 let dst = Addr::v4([10, 0, c, d]);
                 match paths.known(dst, ip.generation()) {
                     Some(_) => found += 1,
-                    None => drop(paths.look_up(now, dst, &mut ip, &mut hops, &isn, &hosts)),
+                    None => drop(paths.look_up(now, dst, &mut ip, &mut neighbours, &isn, &hosts)),
                 }
             }
             (found, paths.footprint())
@@ -247,17 +247,17 @@ mod tests {
     fn a_destination_in_use_gets_its_mtu_back() {
         let own = [OwnAddr { addr: Addr::v4([10, 0, 0, 1]), prefix: 24 }];
         let dst = Addr::v4([10, 0, 0, 2]);
-        let (mut ip, mut hops) = (Ip::new(1500, &own, &[], Loopback::Link), Neighbours::new(false));
+        let (mut ip, mut neighbours) = (Ip::new(1500, &own, &[], Loopback::Link), Neighbours::new(false));
         let (mut paths, isn) = (Paths::new(), IsnSource::new(SipKey::new(1, 2)));
         let hosts = Hosts::new(SipKey::new(3, 4));
         let start = Instant::from_secs(100);
         paths.too_big(start, dst, 1300, &mut ip);
         let later = start + PMTU_AGE;
-        assert_eq!(paths.look_up(start, dst, &mut ip, &mut hops, &isn, &hosts).unwrap().mtu, 1300);
+        assert_eq!(paths.look_up(start, dst, &mut ip, &mut neighbours, &isn, &hosts).unwrap().mtu, 1300);
         assert_eq!(paths.known(dst, ip.generation()).map(|path| path.mtu), Some(1300));
         assert_eq!(paths.next(), Some(later));
         paths.expire(later, &mut ip);
         assert_eq!((paths.known(dst, ip.generation()), paths.next(), paths.learned()), (None, None, 0));
-        assert_eq!(paths.look_up(later, dst, &mut ip, &mut hops, &isn, &hosts).unwrap().mtu, 1500);
+        assert_eq!(paths.look_up(later, dst, &mut ip, &mut neighbours, &isn, &hosts).unwrap().mtu, 1500);
     }
 }

@@ -45,13 +45,13 @@ impl Core {
         let drops = PacketDrop::ALL.iter().zip(self.drops.rows());
         let drops = drops.map(|(why, (name, value))| counted(name, why.help(), value));
         let looked = "Neighbours looked at to make room, to ask again or to give up.";
-        let looked = counted("neighbour_steps", looked, self.hops.steps());
+        let looked = counted("neighbour_steps", looked, self.neighbours.steps());
         let out = counted("bytes_out", "Bytes handed to the port, headers included.", self.port.bytes);
         let sizes = [
             ("connections", "Connections, TIME-WAIT not counted.", u64::from(self.conns.len())),
-            ("time_wait", "TIME-WAIT entries.", u64::from(self.waits.len())),
+            ("time_wait", "TIME-WAIT entries.", u64::from(self.time_waits.len())),
             ("listeners", "Listeners.", self.listeners.len() as u64),
-            ("neighbours", "Neighbours known or asked for.", self.hops.len() as u64),
+            ("neighbours", "Neighbours known or asked for.", self.neighbours.len() as u64),
             ("path_mtus", "Destinations whose path's MTU was learned.", self.paths.learned() as u64),
             (
                 "hosts",
@@ -110,7 +110,7 @@ impl Core {
     /// Entries compared, moved or looked at so far in the lists that strangers can lengthen: `list_steps` of TCP's
     /// counters and `neighbour_steps`.
     pub fn steps(&self) -> u64 {
-        self.shared.counters.list_steps + self.hops.steps()
+        self.shared.counters.list_steps + self.neighbours.steps()
     }
 
     /// Most [`Core::steps`] that one packet received or sent adds.
@@ -125,7 +125,7 @@ impl Core {
             ("bytes_connections", self.conns.footprint() as u64),
             ("bytes_timers", self.wheel.footprint() as u64),
             ("bytes_flows", self.table.footprint() as u64),
-            ("bytes_time_wait", self.waits.footprint() as u64),
+            ("bytes_time_wait", self.time_waits.footprint() as u64),
             ("bytes_chunks", self.shared.pool.footprint() as u64),
             (
                 "bytes_other",

@@ -99,10 +99,10 @@ impl Core {
             if long > 0 && rx.hold.is_some() {
                 self.take_in(now, rx);
             } else {
-                self.survey(now, rx, long);
+                self.parse_batch(now, rx, long);
                 self.pass_by(now, rx);
             }
-            self.process_up(now, rx);
+            self.deliver_batch(now, rx);
             if received < BATCH_MAX {
                 break;
             }
@@ -116,7 +116,7 @@ impl Core {
 
     /// The batch is looked up and processed, and its frames go back.
     #[inline]
-    pub(crate) fn process_up(&mut self, now: Instant, rx: &mut Rx) {
+    pub(crate) fn deliver_batch(&mut self, now: Instant, rx: &mut Rx) {
         self.look_up(rx);
         self.process_all(now, rx);
         rx.arrivals.clear();
@@ -126,25 +126,25 @@ impl Core {
     /// First pass: what is it, whose is it, is it whole? What is not TCP is dealt with on the spot. `long` packets may
     /// continue each other.
     #[inline]
-    fn survey(&mut self, now: Instant, rx: &mut Rx, long: u32) {
+    fn parse_batch(&mut self, now: Instant, rx: &mut Rx, long: u32) {
         let Rx { batch, arrivals, merged_runs, .. } = rx;
         if long > 1
             && let Some(merged_runs) = merged_runs
             && self.shared.merges()
         {
-            return self.survey_merged_runs(now, batch, arrivals, merged_runs);
+            return self.parse_merged_runs(now, batch, arrivals, merged_runs);
         }
         let mut at = 0;
         while at < batch.len() {
             let frames = pieces(&batch[at..]);
-            self.survey_one(now, &batch[at..at + frames], at, arrivals);
+            self.parse_one(now, &batch[at..at + frames], at, arrivals);
             at += frames;
         }
     }
 
     /// Parses a batch in which packets may continue each other.
     #[inline(never)]
-    fn survey_merged_runs(
+    fn parse_merged_runs(
         &mut self,
         now: Instant,
         batch: &RxBatch,
@@ -167,7 +167,7 @@ impl Core {
                 continue;
             }
             let before = arrivals.len();
-            self.survey_one(now, &batch[at..at + frames], at, arrivals);
+            self.parse_one(now, &batch[at..at + frames], at, arrivals);
             for arrival in &arrivals[before..] {
                 merged_runs.pass(arrival.at, &arrival.key);
             }
@@ -183,7 +183,7 @@ impl Core {
     }
 
     #[inline(always)]
-    pub(crate) fn survey_one(
+    pub(crate) fn parse_one(
         &mut self,
         now: Instant,
         pieces: &[RxPacket],
@@ -202,15 +202,15 @@ impl Core {
         let plain = if ours { plain_tcp_v4(frame, ip, whole) } else { None };
         let lot = (at, pieces);
         match plain {
-            Some(packet) => self.arrive(packet, lot, arrivals),
-            None => self.survey_generally(now, lot, whole, arrivals),
+            Some(packet) => self.enqueue(packet, lot, arrivals),
+            None => self.parse_other(now, lot, whole, arrivals),
         }
     }
 
     /// A TCP packet, in the pieces of the batch from a place on.
     /// RFC 9293, MUST-3.
     #[inline(always)]
-    fn arrive(&mut self, packet: Packet, (at, pieces): (usize, &[RxPacket]), arrivals: &mut Vec<Arrival>) {
+    fn enqueue(&mut self, packet: Packet, (at, pieces): (usize, &[RxPacket]), arrivals: &mut Vec<Arrival>) {
         let RxPacket { frame, meta } = &pieces[0];
         let upper = packet.upper(frame.data());
         let alone = pieces.len() == 1;
@@ -237,7 +237,7 @@ impl Core {
 
     /// Whatever is not plain.
     #[inline(never)]
-    fn survey_generally(
+    fn parse_other(
         &mut self,
         now: Instant,
         lot: (usize, &[RxPacket]),
@@ -258,7 +258,7 @@ impl Core {
                 self.drops.count(PacketDrop::NotForUs);
             }
             Ok(Content::Ip(packet)) if packet.protocol == protocol::TCP => {
-                self.arrive(packet, lot, arrivals);
+                self.enqueue(packet, lot, arrivals);
             }
             Ok(Content::Ip(packet)) if matches!(packet.protocol, protocol::ICMP | protocol::ICMPV6) => {
                 self.on_icmp(now, &packet, frame, sender_of(frame, self.port.caps.medium));
@@ -304,7 +304,7 @@ impl Core {
                     self.conns.prefetch(index);
                     self.wheel.prefetch(index);
                 }
-                Some(Flow::TimeWait(index)) => self.waits.prefetch(index),
+                Some(Flow::TimeWait(index)) => self.time_waits.prefetch(index),
                 None => {}
             }
         }

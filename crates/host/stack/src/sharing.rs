@@ -1,7 +1,7 @@
 //! Ports that several processes share, each with a stack of its own: who wants new connections, and which flows are
 //! here. Whose a segment is that belongs to no flow here is the port's to say ([`pio::PacketIo::is_ours`]).
 
-use crate::conns::Marks;
+use crate::conns::SlotFlags;
 use crate::core::Core;
 use crate::listeners::ListenerId;
 
@@ -22,8 +22,8 @@ impl Core {
             return;
         }
         let io = self.port.io.as_mut();
-        let here = self.conns.iter().filter(|(_, meta, _)| meta.marks.has(Marks::IN_TABLE));
-        let keys = here.map(|(_, _, tcp)| *tcp.key()).chain(self.waits.iter().map(|wait| wait.key));
+        let here = self.conns.iter().filter(|(_, meta, _)| meta.flags.has(SlotFlags::IN_TABLE));
+        let keys = here.map(|(_, _, tcp)| *tcp.key()).chain(self.time_waits.iter().map(|wait| wait.key));
         keys.filter(|key| key.local().port == port).for_each(|key| io.on_flow(&key, true));
     }
 }

@@ -13,7 +13,7 @@ use base::{Duration, Instant};
 use pio::{IoError, NetEvent};
 use tcp::Events;
 
-use crate::conns::Marks;
+use crate::conns::SlotFlags;
 use crate::core::{Core, Sent};
 use crate::hold::Offload;
 use crate::listeners::ListenerId;
@@ -152,8 +152,8 @@ impl Core {
         let held = scratch.rx.due();
         let dates = [
             self.wheel.next(),
-            self.waits.next(),
-            self.hops.next(),
+            self.time_waits.next(),
+            self.neighbours.next(),
             self.paths.next(),
             self.ports.next(),
             held,
@@ -172,8 +172,8 @@ impl Core {
         self.noticed_listeners.clear();
         for &index in &self.noticed {
             let meta = &mut self.conns.slot_mut(index).meta;
-            if meta.marks.has(Marks::NOTICED) {
-                meta.marks.clear(Marks::NOTICED);
+            if meta.flags.has(SlotFlags::NOTICED) {
+                meta.flags.clear(SlotFlags::NOTICED);
                 into.push(Notice { owner: meta.owner, events: std::mem::take(&mut meta.events) });
             }
         }
@@ -195,9 +195,9 @@ impl Core {
             self.learn_fast_open(index);
         }
         let meta = &mut self.conns.slot_mut(index).meta;
-        if meta.marks.has(Marks::HALF_OPEN) && events.any(Events::CONNECTED) {
+        if meta.flags.has(SlotFlags::HALF_OPEN) && events.any(Events::CONNECTED) {
             self.queue_for_accept(index);
-        } else if meta.marks.has(Marks::UNPROVEN) && events.any(Events::CONNECTED) {
+        } else if meta.flags.has(SlotFlags::UNPROVEN) && events.any(Events::CONNECTED) {
             self.leave_unproven(index);
             self.notice(index, events);
         } else {
@@ -209,10 +209,10 @@ impl Core {
     #[inline]
     pub(crate) fn notice(&mut self, index: u32, events: Events) {
         let meta = &mut self.conns.slot_mut(index).meta;
-        if meta.marks.has(Marks::OWNED) {
+        if meta.flags.has(SlotFlags::OWNED) {
             meta.events = Events(meta.events.0 | events.0);
-            if !meta.marks.has(Marks::NOTICED) {
-                meta.marks.set(Marks::NOTICED | Marks::HELD);
+            if !meta.flags.has(SlotFlags::NOTICED) {
+                meta.flags.set(SlotFlags::NOTICED | SlotFlags::HELD);
                 self.noticed.push(index);
             }
         }
@@ -221,9 +221,9 @@ impl Core {
     /// A connection may have something to send, in this turn or once its owner has had its say.
     #[inline]
     pub(crate) fn touch(&mut self, index: u32) {
-        let marks = self.conns.slot(index).meta.marks;
-        if !marks.has(Marks::LISTED) {
-            let list = if marks.has(Marks::HELD) { &mut self.held } else { &mut self.dirty };
+        let flags = self.conns.slot(index).meta.flags;
+        if !flags.has(SlotFlags::LISTED) {
+            let list = if flags.has(SlotFlags::HELD) { &mut self.held } else { &mut self.dirty };
             list.push(&mut self.conns, index);
         }
     }
@@ -246,12 +246,12 @@ impl Core {
         let before = self.port.progress();
         while !self.port.blocked {
             let Some(index) = self.dirty.pop(&mut self.conns) else { break };
-            let marks = &mut self.conns.slot_mut(index).meta.marks;
-            if !all && marks.has(Marks::HELD) {
+            let flags = &mut self.conns.slot_mut(index).meta.flags;
+            if !all && flags.has(SlotFlags::HELD) {
                 self.held.push(&mut self.conns, index);
                 continue;
             }
-            marks.clear(Marks::HELD);
+            flags.clear(SlotFlags::HELD);
             let sent = self.transmit(now, index);
             match sent {
                 Sent::All | Sent::Parked => self.settle(now, index),
@@ -308,10 +308,10 @@ impl Core {
             scratch.due.clear();
             self.stats.timers += u64::from(fired);
         }
-        if self.waits.next().is_some_and(|at| at <= now) {
+        if self.time_waits.next().is_some_and(|at| at <= now) {
             self.end_time_waits(now);
         }
-        if self.hops.next().is_some_and(|at| at <= now) {
+        if self.neighbours.next().is_some_and(|at| at <= now) {
             self.ask_again(now);
         }
         if self.paths.next().is_some_and(|at| at <= now) {
@@ -334,7 +334,7 @@ impl Core {
             }
             None => return false,
         }
-        let half_open = meta.marks.has(Marks::HALF_OPEN);
+        let half_open = meta.flags.has(SlotFlags::HALF_OPEN);
         let cx = &mut self.shared.cx(now);
         match half_open.then(|| self.listeners.get(ListenerId(meta.listener))) {
             // Its listener is gone.
@@ -351,17 +351,17 @@ impl Core {
 
     fn end_time_waits(&mut self, now: Instant) {
         for _ in 0..TIME_WAITS_MAX {
-            match self.waits.oldest() {
-                Some(entry) if self.waits.get(entry).until <= now => self.end_time_wait(now, entry),
+            match self.time_waits.oldest() {
+                Some(entry) if self.time_waits.get(entry).until <= now => self.end_time_wait(now, entry),
                 _ => break,
             }
         }
-        self.waits.look_again();
+        self.time_waits.look_again();
     }
 
     /// Addresses, routes and neighbours as the kernel sees them.
     fn take_net_events(&mut self, now: Instant, scratch: &mut Scratch) {
-        if now < self.events_at && self.hops.next().is_none() {
+        if now < self.events_at && self.neighbours.next().is_none() {
             return;
         }
         self.ask_kernel(now, &mut scratch.events);

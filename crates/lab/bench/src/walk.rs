@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_line_is_its_functions() {
-        let source = "impl A {\n pub(crate) fn one(&self) {\n let fn_of = 1;\n    }\n\n    const fn two<T>() {\n";
+        let source =
+            "impl A {\n pub(crate) fn one(&self) {\n let fn_of = 1;\n    }\n\n    const fn two<T>() {\n";
         assert_eq!(
             [enclosing(source, 3), enclosing(source, 6), enclosing("x", 1)],
             [Some("one"), Some("two"), None]

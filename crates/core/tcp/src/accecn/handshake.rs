@@ -101,9 +101,9 @@ impl Connection {
             state.receiver.demand(2);
             state.sender.meet_option(syn.options.accecn);
         }
-        self.rare_mut().accecn = Some(state);
+        self.cold_mut().accecn = Some(state);
         self.bits.set(Bits::ACCECN);
-        self.usual = NOTHING;
+        self.predicted = NOTHING;
         if acknowledges {
             self.greet();
             self.judge_greeting(cx, syn.flags.ace());

@@ -10,7 +10,7 @@
 //! ```
 //! `receiver` counts what arrives and says when to tell, `sender` makes counts of what the peer told, `handshake`
 //! agrees on it, `exchange` ties them to the connection. Connections without it pay nothing: what it needs hangs in
-//! [`Rare`](crate::connection::Rare), behind one bit, and the short path of input is closed to those who use it by the
+//! [`Cold`](crate::connection::Cold), behind one bit, and the short path of input is closed to those who use it by the
 //! flags it expects.
 
 mod exchange;
@@ -51,12 +51,12 @@ impl AccEcn {
 impl Connection {
     /// The state of a connection with [`Bits::ACCECN`](crate::connection::Bits::ACCECN); none before the peer agreed.
     pub(crate) fn accecn(&self) -> Option<&AccEcn> {
-        self.rare().and_then(|rare| rare.accecn.as_deref())
+        self.cold().and_then(|cold| cold.accecn.as_deref())
     }
 
     pub(crate) fn accecn_mut(&mut self) -> Option<&mut AccEcn> {
         self.accecn()?;
-        self.rare_mut().accecn.as_deref_mut()
+        self.cold_mut().accecn.as_deref_mut()
     }
 
     /// Returns the counters and state of accurate feedback.

@@ -11,7 +11,7 @@
 //!                                <------------ data                       EARLY: before the handshake's end
 //!  ACK                           ------------>
 //! ```
-//! Connections without it pay nothing: what it needs hangs in [`Rare`](crate::connection::Rare), behind one bit each.
+//! Connections without it pay nothing: what it needs hangs in [`Cold`](crate::connection::Cold), behind one bit each.
 
 mod cache;
 mod keys;
@@ -240,7 +240,7 @@ impl Connection {
     pub fn take_fast_open(&mut self) -> Option<FastOpenOutcome> {
         let outcome = self.attempt().outcome.take();
         if !self.bits.has(Bits::FAST_OPEN) {
-            self.rare_mut().attempt = None;
+            self.cold_mut().attempt = None;
         }
         outcome
     }
@@ -251,7 +251,7 @@ impl Connection {
     }
 
     fn attempt(&mut self) -> &mut Attempt {
-        self.rare_mut().attempt.get_or_insert_with(Box::default)
+        self.cold_mut().attempt.get_or_insert_with(Box::default)
     }
 
     /// The option of a SYN or SYN-ACK about to leave.
@@ -362,7 +362,7 @@ impl Connection {
             // What goes again counts as data anew.
             self.count_again(self.tx.len());
             let end = self.bytes_acked as u32 + self.flight();
-            self.rare_mut().syn_data_again = end;
+            self.cold_mut().syn_data_again = end;
             self.keep_boundary(self.snd_nxt);
             self.snd_nxt = self.snd_una;
             self.sent.cut(self.snd_nxt);
@@ -378,7 +378,7 @@ impl Connection {
 
     /// Bytes from SND.UNA on that went with the SYN before.
     fn syn_data_end(&self) -> u32 {
-        let end = self.rare().map_or(0, |rare| u64::from(rare.syn_data_again));
+        let end = self.cold().map_or(0, |cold| u64::from(cold.syn_data_again));
         end.saturating_sub(self.bytes_acked) as u32
     }
 
@@ -397,7 +397,7 @@ impl Connection {
             self.rtt.sample(micros, cx.now);
             self.show_round_trip(cx, Duration::from_micros(micros.into()));
         }
-        self.rare_mut().attempt = None;
+        self.cold_mut().attempt = None;
         self.due.clear(Due::SYN);
         self.backoff = 0;
         self.refresh_rto(cx.config);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use base::Seq;
 
 use super::Input;
-use crate::sent::{Cursor, Departures, Sent};
+use crate::sent::{Cursor, Sent, TxTimes};
 
 /// Enough that memory never runs out here; that case has its own test.
 const MOST: u32 = 4_000;
@@ -43,7 +43,7 @@ impl Pair {
 /// Model of `sent`.
 pub fn sent(data: &[u8]) {
     let mut input = Input::new(data);
-    let mut log = Departures::new(MOST);
+    let mut log = TxTimes::new(MOST);
     let mut pairs = [0, 1].map(|i| Pair::new(Seq::new(u32::MAX - input.below(900) * (i + 1))));
     let mut now = u32::MAX - input.below(300);
     while !input.is_empty() {
@@ -99,7 +99,7 @@ pub fn sent(data: &[u8]) {
             }
         }
         let least: usize = pairs.iter().map(|pair| pair.times().saturating_sub(1)).sum();
-        assert!(log.used() as usize >= least, "{} departures, {least} times", log.used());
+        assert!(log.used() as usize >= least, "{} tx_times, {least} times", log.used());
     }
     for mut pair in pairs {
         pair.sent.release(&mut log);

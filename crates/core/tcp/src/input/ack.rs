@@ -165,7 +165,7 @@ impl Connection {
     /// May the window grow for what arrived out of order?
     fn grows_reordered(&self, cx: &Cx<'_>) -> bool {
         cx.config.quirks.grow_reordered
-            && self.rare().is_some_and(|rare| u32::from(rare.reordering.degree) > DUP_THRESH)
+            && self.cold().is_some_and(|cold| u32::from(cold.reordering.degree) > DUP_THRESH)
     }
 
     /// Updates the recovery under way by an acknowledgment: `before` bytes were SACKed when it came.
@@ -232,7 +232,7 @@ impl Connection {
     fn marked_blocks(&self, cx: &Cx<'_>, una: Seq, blocks: &[(Seq, Seq)]) -> Blocks {
         let (nxt, mss) = (self.snd_nxt, u32::from(self.snd_mss));
         let mut marked = Blocks::default();
-        let shortened = self.rare().and_then(|rare| rare.shortened).is_some_and(|end| end.after(una));
+        let shortened = self.cold().and_then(|cold| cold.shortened).is_some_and(|end| end.after(una));
         let even = !self.bits.has(Bits::SEARCHING) && self.phase() != Phase::Resegment && !shortened;
         // Full segments, all of one size, end where SND.NXT does, or before the FIN.
         let full = self.snd_small.at_or_before(una) && even;
@@ -256,7 +256,7 @@ impl Connection {
         let data = acked.min(self.tx.len());
         self.tx.consume(cx.pool, data);
         self.snd_una += acked;
-        let log = cx.pool.departures_mut();
+        let log = cx.pool.tx_times_mut();
         let left = match &mut self.loss {
             None => self.sent.retire(log, self.snd_una),
             Some(loss) => self.sent.retire_with(log, self.snd_una, &mut loss.rack.cursors),

@@ -167,7 +167,7 @@ impl Connection {
         let offset = start.offset_from(self.rcv_nxt);
         if offset > 0 {
             cx.counters.out_of_order_in += 1;
-            self.rare_mut().account.out_of_order += 1;
+            self.cold_mut().account.out_of_order += 1;
             self.reassembly().owe();
         }
         let end = offset + data.len() as u32;
@@ -195,7 +195,7 @@ impl Connection {
     }
 
     fn count_refused(&mut self, cx: &mut Cx<'_>, limit: Limit) {
-        self.rare_mut().account.refused += 1;
+        self.cold_mut().account.refused += 1;
         *match limit {
             Limit::Runs => &mut cx.counters.reassembly_refused,
             Limit::Share => &mut cx.counters.reassembly_full,

@@ -10,7 +10,7 @@ use crate::connection::{Bits, Connection};
 use crate::scale::{from_field, ts_before};
 use crate::{Cx, State};
 
-/// The value of `usual` that no segment's flags agree with: nothing takes the short path.
+/// The value of `predicted` that no segment's flags agree with: nothing takes the short path.
 pub(crate) const NOTHING: Flags = Flags::ALL;
 
 /// Flags that decide; of these only ACK may be set, on most connections. PSH and URG change nothing here, nor AE where
@@ -23,7 +23,7 @@ impl Connection {
     /// changes. FIN-WAIT-1 and the states after both FINs have more to look at in each segment. A policy that counts
     /// marks needs every acknowledgment.
     #[inline]
-    pub(crate) fn refresh_usual(&mut self) {
+    pub(crate) fn refresh_prediction(&mut self) {
         let fits = match self.state {
             State::Established | State::CloseWait => true,
             State::FinWait2 => !self.has_no_reader(),
@@ -31,14 +31,14 @@ impl Connection {
         };
         let counts =
             || self.bits.has(Bits::ACCECN) || (self.bits.has(Bits::ECN) && self.control.needs().echoes);
-        self.usual = if fits && !counts() { Flags::ACK } else { NOTHING };
+        self.predicted = if fits && !counts() { Flags::ACK } else { NOTHING };
     }
 
-    /// Is the segment, with `len` bytes of payload, of the usual kind?
+    /// Is the segment, with `len` bytes of payload, of the predicted kind?
     #[inline(always)]
-    pub(crate) fn is_usual(&self, seg: &Segment<'_>, len: u32) -> bool {
+    pub(crate) fn is_predicted(&self, seg: &Segment<'_>, len: u32) -> bool {
         let acked = seg.ack.offset_from(self.snd_una);
-        seg.flags.0 & DECISIVE.0 == self.usual.0
+        seg.flags.0 & DECISIVE.0 == self.predicted.0
             && seg.seq == self.rcv_nxt
             && acked <= self.flight()
             && len <= self.receive_window()
@@ -50,12 +50,12 @@ impl Connection {
             && self.reassembly.is_none()
             && seg.options.sack.is_empty()
             && seg.ecn != Ecn::Marked
-            && self.timestamp_is_usual(seg)
+            && self.timestamp_is_predicted(seg)
     }
 
-    /// Handles a segment that [is of the usual kind](Connection::is_usual), whose data has `len` bytes.
+    /// Handles a segment that [is of the predicted kind](Connection::is_predicted), whose data has `len` bytes.
     #[inline(always)]
-    pub(crate) fn take_usual(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, len: u32) {
+    pub(crate) fn take_predicted(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, len: u32) {
         let acked = seg.ack.offset_from(self.snd_una);
         // RFC 7323, section 4.3.
         if self.bits.has(Bits::TIMESTAMPS)
@@ -89,7 +89,7 @@ impl Connection {
 
     /// Present if negotiated, and not older than the last.
     #[inline(always)]
-    pub(crate) fn timestamp_is_usual(&self, seg: &Segment<'_>) -> bool {
+    pub(crate) fn timestamp_is_predicted(&self, seg: &Segment<'_>) -> bool {
         !self.bits.has(Bits::TIMESTAMPS)
             || seg.options.timestamps.is_some_and(|ts| !ts_before(ts.val, self.ts_recent))
     }

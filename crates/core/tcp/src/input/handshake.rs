@@ -81,7 +81,7 @@ impl Connection {
     pub(crate) fn syn_acknowledged(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let data = seg.ack.offset_from(self.snd_una) - 1;
         self.snd_una = seg.ack;
-        let left = self.sent.retire(cx.pool.departures_mut(), self.snd_una);
+        let left = self.sent.retire(cx.pool.tx_times_mut(), self.snd_una);
         self.measure_rtt(cx, seg, left);
         if !self.tx.is_empty() {
             self.settle_syn_data(cx, data);
@@ -143,7 +143,7 @@ impl Connection {
 
     /// `<SEQ=SEG.ACK><CTL=RST>` (RFC 9293, section 3.10.7): the connection itself goes on.
     pub(crate) fn answer_with_reset(&mut self, seg: &Segment<'_>) {
-        self.rare_mut().reset_seq = seg.ack;
+        self.cold_mut().reset_seq = seg.ack;
         self.bits.set(Bits::RESET_AT);
         self.due |= Due::RST;
     }

@@ -36,13 +36,17 @@ impl Connection {
     #[inline(always)]
     fn take(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
         let len = seg.payload.len() as u32;
-        if self.is_usual(seg, len) { self.take_short_path(cx, seg, len) } else { self.take_unusual(cx, seg) }
+        if self.is_predicted(seg, len) {
+            self.take_short_path(cx, seg, len)
+        } else {
+            self.take_slow_path(cx, seg)
+        }
     }
 
     /// Handles what takes the short path. Apart from the decision, which then needs no registers saved.
     #[inline(never)]
     fn take_short_path(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, len: u32) -> Disposition {
-        self.take_usual(cx, seg, len);
+        self.take_predicted(cx, seg, len);
         Disposition::Done
     }
 
@@ -50,7 +54,7 @@ impl Connection {
     #[inline(never)]
     fn take_run(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
         let len = seg.len();
-        if self.is_usual(seg, len) { self.take_short_path(cx, seg, len) } else { self.take_each(cx, seg) }
+        if self.is_predicted(seg, len) { self.take_short_path(cx, seg, len) } else { self.take_each(cx, seg) }
     }
 
     /// Handles a run segment by segment; the last has its PSH and FIN. Returns what became of the last.
@@ -74,7 +78,7 @@ impl Connection {
     /// Processes a segment that header prediction did not take. A function of its own, or the predicted path would
     /// pay for its registers.
     #[inline(never)]
-    fn take_unusual(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
+    fn take_slow_path(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
         cx.counters.unpredicted += 1;
         let result = match self.state {
             State::Closed => return Disposition::Dropped(DropReason::Closed),
@@ -139,7 +143,7 @@ impl Connection {
     fn challenge(&mut self, cx: &mut Cx<'_>, cause: Cause) {
         let now = cx.now.as_millis() as u32;
         let least = 1_000 / cx.config.challenge_ack_limit.max(1);
-        let last = self.rare().and_then(|rare| rare.challenge_ms);
+        let last = self.cold().and_then(|cold| cold.challenge_ms);
         if last.is_some_and(|last| now.wrapping_sub(last) < least) {
             cx.counters.challenge_acks_withheld += 1;
             return;
@@ -151,7 +155,7 @@ impl Connection {
             Cause::Ack => &mut cx.counters.challenged_acks,
             Cause::Place => &mut cx.counters.challenged_places,
         } += 1;
-        self.rare_mut().challenge_ms = Some(now);
+        self.cold_mut().challenge_ms = Some(now);
         self.bits.put(Bits::CHALLENGED, self.bits.has(Bits::REPEATS_FIN));
         self.due |= Due::ACK;
     }

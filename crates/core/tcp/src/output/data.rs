@@ -310,7 +310,7 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn note_departure(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.as_micros() as u32;
-        self.sent.push(cx.pool.departures_mut(), self.snd_una, self.snd_nxt, now);
+        self.sent.push(cx.pool.tx_times_mut(), self.snd_una, self.snd_nxt, now);
     }
 
     /// Nothing now in flight tells the round-trip time any more: it was sent twice (Karn's rule, RFC 6298, section

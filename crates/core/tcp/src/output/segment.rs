@@ -109,7 +109,7 @@ impl Connection {
         cx.counters.sack_blocks_out += blocks.as_slice().len() as u64;
         if self.flight() > 0 {
             let nxt = self.snd_nxt;
-            self.rare_mut().shortened = Some(nxt);
+            self.cold_mut().shortened = Some(nxt);
         }
         blocks
     }

@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use base::Seq;
 
 use super::{Universe, explore, large};
-use crate::sent::{Cursor, Departures, Sent};
+use crate::sent::{Cursor, Sent, TxTimes};
 
 /// Enough that memory never runs out: that case has a test of its own.
 const MOST: u32 = 1000;
 
 #[derive(Clone)]
 struct World {
-    log: Departures,
+    log: TxTimes,
     sent: Sent,
     cursor: Cursor,
     una: Seq,
@@ -96,8 +96,8 @@ impl Universe for World {
     }
 
     fn state(&self) -> Self::State {
-        let (departures, at_cursor) = self.sent.state(&self.log, self.cursor);
-        let mut times: Vec<u32> = departures.iter().map(|&(_, at)| at).chain(self.oracle.clone()).collect();
+        let (tx_times, at_cursor) = self.sent.state(&self.log, self.cursor);
+        let mut times: Vec<u32> = tx_times.iter().map(|&(_, at)| at).chain(self.oracle.clone()).collect();
         times.extend(self.last.into_iter().chain([self.now]));
         let age = |at: u32| self.now.wrapping_sub(at);
         times.sort_unstable_by_key(|&at| age(at));
@@ -105,7 +105,7 @@ impl Universe for World {
         let rank = |at: u32| times.iter().position(|&other| other == at).unwrap_or(usize::MAX) as u8;
         (
             self.oracle.iter().map(|&at| rank(at)).collect(),
-            departures.iter().map(|&(end, at)| (end.distance_from(self.una), rank(at))).collect(),
+            tx_times.iter().map(|&(end, at)| (end.distance_from(self.una), rank(at))).collect(),
             at_cursor,
             self.asked.distance_from(self.una).max(0),
             self.last.map(rank),
@@ -132,8 +132,8 @@ fn every_departure() {
     let una = Seq::new(u32::MAX - 2);
     let sent = Sent::new(una);
     let (oracle, cursor) = (Vec::new(), sent.cursor());
-    let log = Departures::new(MOST);
+    let log = TxTimes::new(MOST);
     let start = World { log, sent, cursor, una, now: u32::MAX - 1, oracle, asked: una, last: None, most };
-    let explored = explore(&alloc::format!("departures, {most} bytes in flight"), start);
+    let explored = explore(&alloc::format!("tx_times, {most} bytes in flight"), start);
     assert!(explored.states > 500 && explored.transitions > 5000, "{} states", explored.states);
 }

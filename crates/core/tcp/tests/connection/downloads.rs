@@ -97,7 +97,7 @@ impl Download {
     /// Carries the sent segments, each super-segment as one packet.
     fn carry(&mut self) {
         self.rig.sent();
-        for (at, len) in std::mem::take(&mut self.rig.host.departures) {
+        for (at, len) in std::mem::take(&mut self.rig.host.tx_times) {
             self.free = self.free.max(at) + Duration::from_nanos(u64::from(len) * 1_000 / BYTES_PER_US);
             self.sent += u64::from(len);
             self.packets += 1;

@@ -65,7 +65,7 @@ pub(crate) struct Host {
     /// The ECN codepoint of each segment of the connection.
     pub(crate) codepoints: Vec<u8>,
     /// When how many bytes of data left.
-    pub(crate) departures: Vec<(Instant, u32)>,
+    pub(crate) tx_times: Vec<(Instant, u32)>,
     /// The connection's path MTU when something last left.
     pub(crate) last_mtu: u16,
 }
@@ -97,7 +97,7 @@ impl Host {
             out: Vec::new(),
             copies: false,
             codepoints: Vec::new(),
-            departures: Vec::new(),
+            tx_times: Vec::new(),
             last_mtu: 0,
         }
     }
@@ -201,7 +201,7 @@ impl Host {
                 continue;
             }
             if tx.len > 0 {
-                self.departures.push((now, tx.len));
+                self.tx_times.push((now, tx.len));
                 self.last_mtu = conn.info(now).path_mtu;
             }
             let queued = self.out.len();

@@ -26,7 +26,7 @@ fn transfer(seed: u64, link: Link, bytes: u64, change: impl Fn(&mut Net)) -> Out
     change(&mut net);
     let begun = net.now;
     net.run(Duration::from_secs(600));
-    let sent = std::mem::take(&mut net.hosts[0].departures);
+    let sent = std::mem::take(&mut net.hosts[0].tx_times);
     // The rest is TIME-WAIT.
     let took = sent.last().map_or(Duration::ZERO, |&(at, _): &(Instant, u32)| at.since(begun));
     Outcome { took, lost: net.lost, sent }
@@ -71,7 +71,7 @@ fn what_may_leave_at_once_is_lost_in_a_small_buffer_unless_it_is_spread() {
         };
         paced += transfer(seed, path(20_000), 4_000_000, spread).lost;
     }
-    assert!(paced * 2 < burst, "{paced} lost where departures are paced, {burst} in bursts");
+    assert!(paced * 2 < burst, "{paced} lost where tx_times are paced, {burst} in bursts");
 }
 
 /// A cap with whatever losses: in no interval more than the cap lets go, but for the initial window, a quantum, and
@@ -100,7 +100,7 @@ fn no_interval_holds_more_than_the_cap() {
             urgent = urgent.max(excess);
         }
         let most = i128::from(10 * 1_460 + quantum) + if loss > 0.0 { 6 * 1_460 } else { 0 };
-        assert!(urgent <= most, "seed {seed}: {urgent} beyond the line, {most} allowed, {start} departures");
+        assert!(urgent <= most, "seed {seed}: {urgent} beyond the line, {most} allowed, {start} tx_times");
         assert!(outcome.took >= Duration::from_millis(2_900), "{:?}", outcome.took);
         assert!(loss > 0.0 || outcome.took <= Duration::from_millis(3_400), "{:?}", outcome.took);
     }

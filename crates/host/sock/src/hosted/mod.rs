@@ -8,9 +8,9 @@
 //! event loop of the application leads as a guest (`outside`). A thread that relays leads for good (`standing`);
 //! one that only ever wakes the same other thread makes way for it (`leader_handoff`).
 
+mod external_loop;
 mod leader_handoff;
-mod outside;
-mod standing;
+mod pinned_leader;
 #[cfg(test)]
 mod tests;
 mod watchdog;
@@ -22,13 +22,13 @@ use crate::syscalls::Mode;
 use crate::waiting::Wake as Wakes;
 use crate::watchdog_interval::Watchdog;
 use base::{Duration, Endpoint, Instant};
+pub use external_loop::ExternalLoop;
 use leader_handoff::LeaderHandoff;
-pub use outside::Outside;
+pub use pinned_leader::PinnedLeader;
 use pio::{Beacon, IoError, Wake};
 use ring::Ringer;
 pub use ring::{Nap, Sleeper};
 use stack::Row;
-pub use standing::Standing;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -19,8 +19,7 @@ type Line = (&'static str, &'static str, &'static str, bool);
 
 /// BEING MENDED: faults that are known and have no reason. A row goes when its fault is mended; none stays. Each names
 /// the fault, not a reason.
-const BEING_MENDED: &[Line] = &[
-];
+const BEING_MENDED: &[Line] = &[];
 
 static ALL: LazyLock<Vec<Row>> = LazyLock::new(|| {
     let row = |(name, key, _, goes_on): Line| Row { name, key: key.to_owned(), goes_on };

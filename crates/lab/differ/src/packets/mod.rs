@@ -248,7 +248,8 @@ pub fn replay(input: &Input) -> Result<(String, Option<Difference>), String> {
 /// The number of unexplained differences, in a sentence.
 pub fn tell(report: &Report, options: &Options) -> Result<(), String> {
     for finding in &report.findings {
-        let mut why = vec![format!("UNEXPLAINED, {}", seeds_text(&finding.seeds)), finding.difference.to_string()];
+        let mut why =
+            vec![format!("UNEXPLAINED, {}", seeds_text(&finding.seeds)), finding.difference.to_string()];
         let moments = finding.ours.moments.get(finding.difference.step);
         let told =
             |seen: &trace::Seen| format!("here: +{} ms {}", seen.at.as_millis(), trace::line(&seen.packet));

@@ -68,13 +68,11 @@ const COMMON: &[Row] = &[
 ];
 
 /// With what ships alone.
-const DEFAULT: &[Row] = &[
-    Row {
-        script: "peer's zero window",
-        what: &["kernel: [.] 4344:4344(0)", "ours: [.] 4345:4346(1)"],
-        reason: "a probe of a shut window carries the next byte (RFC 9293, section 3.8.6.1); Linux's is empty",
-    },
-];
+const DEFAULT: &[Row] = &[Row {
+    script: "peer's zero window",
+    what: &["kernel: [.] 4344:4344(0)", "ours: [.] 4345:4346(1)"],
+    reason: "a probe of a shut window carries the next byte (RFC 9293, section 3.8.6.1); Linux's is empty",
+}];
 
 /// Returns the differences that a profile is expected to show.
 pub(crate) fn rows(profile: Profile) -> Vec<Row> {

@@ -3,7 +3,7 @@
 
 use base::Duration;
 use pio::Wake;
-use sock::hosted::{self, Host, Hosted, Outside, Sleeper, Woken};
+use sock::hosted::{self, ExternalLoop, Host, Hosted, Sleeper, Woken};
 use sock::{EpollEvent, EpollOp, Family, Fd, Ready, RecvFlags, SendFlags, Settings, Sockets};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -56,13 +56,13 @@ fn connect(stack: &Hosted) -> Fd {
 struct Loop {
     stack: Arc<Hosted>,
     set: Fd,
-    outside: Outside,
+    outside: ExternalLoop,
 }
 
 impl Loop {
     fn new(stack: &Arc<Hosted>) -> Loop {
         let set = stack.epoll_create().unwrap();
-        Loop { stack: stack.clone(), set, outside: Outside::new(stack, set).unwrap() }
+        Loop { stack: stack.clone(), set, outside: ExternalLoop::new(stack, set).unwrap() }
     }
 
     fn watch(&self, fd: Fd) {

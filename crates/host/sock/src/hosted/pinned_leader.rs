@@ -11,19 +11,19 @@ use std::os::fd::RawFd;
 
 /// Leads as long as it lives. While its thread does something else no thread sleeps on the port, so that is to be
 /// short.
-pub struct Standing<'h> {
+pub struct PinnedLeader<'h> {
     hosted: &'h Hosted,
     turn: Turn,
 }
 
 impl Hosted {
     /// The calling thread leads from its first wait on.
-    pub fn stand(&self) -> Standing<'_> {
-        Standing { hosted: self, turn: Turn { stands: true, ..Turn::default() } }
+    pub fn stand(&self) -> PinnedLeader<'_> {
+        PinnedLeader { hosted: self, turn: Turn { stands: true, ..Turn::default() } }
     }
 }
 
-impl Standing<'_> {
+impl PinnedLeader<'_> {
     /// As [`Hosted::wait_beside`], for as long as it takes.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Standing<'_> {
     }
 }
 
-impl Drop for Standing<'_> {
+impl Drop for PinnedLeader<'_> {
     fn drop(&mut self) {
         self.hosted.leave(&self.turn, false);
     }

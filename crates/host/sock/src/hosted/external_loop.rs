@@ -2,14 +2,14 @@
 //! that can be read when an epoll set may have something to tell or the core wants to be turned.
 //!
 //! ```text
-//!   the loop sleeps on Outside::fd     armed: our row waits for the set; if no other thread leads, the loop does, and
+//!   the loop sleeps on ExternalLoop::fd     armed: our row waits for the set; if no other thread leads, the loop does, and
 //!        |                             the port's descriptors and the core's next date light the beacon
 //!        v
-//!   Outside::poll, events              awake: calls of the program do not turn the core, the next poll does for all
+//!   ExternalLoop::poll, events              awake: calls of the program do not turn the core, the next poll does for all
 //!        |
 //!   the loop tells its program         the beacon stays lit, so that the loop comes again
 //!        v
-//!   Outside::poll, nothing             arms
+//!   ExternalLoop::poll, nothing             arms
 //! ```
 //!
 //! A thread that waits in a call of ours takes the lead from a loop and gives it back by ringing the loop's bell: a
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 const TURNS: u32 = 4;
 
 /// One epoll set in an event loop of the application.
-pub struct Outside {
+pub struct ExternalLoop {
     hosted: Weak<Hosted>,
     set: Fd,
     beacon: Arc<Beacon>,
@@ -53,21 +53,21 @@ struct State {
     dated: bool,
 }
 
-impl Outside {
-    /// For the epoll set `set`. A thread that opened it polls it by [`Outside::poll`] from now on.
+impl ExternalLoop {
+    /// For the epoll set `set`. A thread that opened it polls it by [`ExternalLoop::poll`] from now on.
     ///
     /// # Errors
     /// There is no descriptor to be had.
-    pub fn new(hosted: &Arc<Hosted>, set: Fd) -> io::Result<Outside> {
+    pub fn new(hosted: &Arc<Hosted>, set: Fd) -> io::Result<ExternalLoop> {
         let bell = bell()?;
         let beacon = Arc::new(Beacon::new(bell.fd())?);
         // What happened before is told by the first poll.
         bell.ringer().ring_anyway();
         let state = State { bell, row: None, ticket: 0, rung: true, ports: Vec::new(), dated: false };
-        Ok(Outside { hosted: Arc::downgrade(hosted), set, beacon, state: Mutex::new(state) })
+        Ok(ExternalLoop { hosted: Arc::downgrade(hosted), set, beacon, state: Mutex::new(state) })
     }
 
-    /// Readable when [`Outside::poll`] is to be called; closed with this.
+    /// Readable when [`ExternalLoop::poll`] is to be called; closed with this.
     pub fn fd(&self) -> RawFd {
         self.beacon.as_raw_fd()
     }
@@ -137,7 +137,7 @@ impl State {
     }
 
     /// The loop is about to sleep; false if it must not.
-    fn arm(&mut self, shared: &mut Shared, outside: &Outside) -> Result<bool, Errno> {
+    fn arm(&mut self, shared: &mut Shared, outside: &ExternalLoop) -> Result<bool, Errno> {
         if std::mem::take(&mut self.rung) {
             self.bell.drain();
         }
@@ -173,7 +173,7 @@ impl State {
     }
 }
 
-impl Drop for Outside {
+impl Drop for ExternalLoop {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(hosted) = self.hosted.upgrade() else { return };
