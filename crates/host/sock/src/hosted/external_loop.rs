@@ -2,14 +2,14 @@
 //! that can be read when an epoll set may have something to tell or the core wants to be turned.
 //!
 //! ```text
-//!   the loop sleeps on ExternalLoop::fd     armed: our row waits for the set; if no other thread leads, the loop does, and
+//!   the loop sleeps on the descriptor  armed: our row waits for the set; if no other thread leads, the loop does, and
 //!        |                             the port's descriptors and the core's next date light the beacon
 //!        v
-//!   ExternalLoop::poll, events              awake: calls of the program do not turn the core, the next poll does for all
+//!   poll, events                       awake: calls of the program do not turn the core, the next poll does for all
 //!        |
 //!   the loop tells its program         the beacon stays lit, so that the loop comes again
 //!        v
-//!   ExternalLoop::poll, nothing             arms
+//!   poll, nothing                      arms
 //! ```
 //!
 //! A thread that waits in a call of ours takes the lead from a loop and gives it back by ringing the loop's bell: a
