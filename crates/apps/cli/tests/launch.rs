@@ -168,6 +168,44 @@ fn a_child_for_a_connection_listens_before_it_accepts() {
     assert_eq!(said.as_deref(), Ok("listens\ndata\n"));
 }
 
+/// Each child sends, wants to wait for its client in close, and ends.
+const LINGERS: &str = "
+import os, socket, struct
+l = socket.create_server(('', 8023))
+while True:
+    c, a = l.accept()
+    if os.fork() == 0:
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 30))
+        c.sendall(bytes(40_000))
+        os._exit(0)
+    c.close()
+";
+
+/// Does not read from the first connection, and all from the others.
+const SLOW: &str = "
+import socket, sys, time
+for attempt in range(100):
+    try:
+        slow = socket.socket()
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        slow.connect((sys.argv[1], 8023))
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.1)
+slow.recv(1)
+for i in range(5):
+    c = socket.create_connection((sys.argv[1], 8023), 10)
+    print(len(c.makefile('rb').read()))
+";
+
+#[test]
+fn a_slow_client_of_one_child_does_not_hold_up_those_of_others() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let _server = launch(&bed, &["python3", "-c", LINGERS]);
+    let said = bed.in_ns_within(&bed.client, 60, "python3", &["-c", SLOW, SERVER_ADDR]);
+    assert_eq!(said.as_deref(), Ok("40000\n".repeat(5).as_str()));
+}
+
 /// Gives up the effective user before its first listener, as ProFTPD does, and takes root back.
 const OTHERWISE: &str = "
 import os, socket, sys

@@ -362,6 +362,7 @@ impl Description {
         }
         let below = self.below.swap(NONE, Ordering::AcqRel);
         if below != NONE {
+            relay::spare_wait(below);
             stack::close(below);
         }
         drop(std::mem::take(&mut *self.more()));

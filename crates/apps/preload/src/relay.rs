@@ -22,7 +22,7 @@ use crate::stack::{self, Stack};
 use crate::table::{self, Held};
 use crate::threads;
 use ask::{Question, both_names, discard, hear_child, is_whole, refuse};
-pub(crate) use ask::{adopt_channel, get_option, is_channel, set_option};
+pub(crate) use ask::{adopt_channel, get_option, is_channel, set_option, spare_wait};
 use libc::{c_int, c_void, epoll_event, ssize_t};
 pub(crate) use mark::{Mark, named_pair};
 use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets, address};
@@ -439,6 +439,7 @@ const CHANNELS: u64 = 1 << 32;
 const EVENTS: usize = 64;
 
 fn run() {
+    ask::RELAYS.set(true);
     let Some(stack) = stack::opened() else { return };
     // SAFETY: a number.
     let kernels = threads::hidden(unsafe { real::epoll_create1(libc::EPOLL_CLOEXEC) });

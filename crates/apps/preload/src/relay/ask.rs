@@ -5,10 +5,11 @@ use super::{NAME, Request, pair, receive, send};
 use crate::boundary::{Refused, inside};
 use crate::description::{Description, NONE};
 use crate::hooks::real;
-use crate::stack::Stack;
+use crate::stack::{self, Stack};
 use crate::table;
 use libc::{c_int, c_void, pollfd, ssize_t};
 use sock::{Fd, Sockets};
+use std::cell::Cell;
 
 /// Bytes of a question before an option's value, and of a value.
 pub(super) const HEAD: usize = 32;
@@ -198,6 +199,27 @@ pub(super) fn discard(fd: c_int) {
         if thread.spawn(move || super::close(fd)).is_err() {
             super::close(fd);
         }
+    }
+}
+
+thread_local! {
+    /// This is the thread that relays.
+    pub(super) static RELAYS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The thread that relays does not wait in close, as SO_LINGER wants: children set that, and their own close has not
+/// waited either.
+pub(crate) fn spare_wait(below: Fd) {
+    if !RELAYS.try_with(Cell::get).unwrap_or(false) {
+        return;
+    }
+    let Some(stack) = stack::opened() else { return };
+    let mut linger = [0; size_of::<libc::linger>()];
+    let known = stack.hosted.getsockopt(below, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
+    // A time of zero is a reset.
+    if known.is_ok() && linger[size_of::<c_int>()..] != [0; 4] {
+        // The connection may be over by now.
+        let _ = stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_LINGER, &[0; 8]);
     }
 }
 
