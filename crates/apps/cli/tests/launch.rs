@@ -3,7 +3,7 @@
 //!
 //! Needs root for network namespaces; without it every test says that it was skipped.
 
-use bench::bed::{Bed, SERVER_ADDR, SERVER_ADDR6, Server};
+use bench::bed::{Bed, CLIENT_BASE, SERVER_ADDR, SERVER_ADDR6, Server};
 use std::path::Path;
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ fn curl_and_python_fetch_from_the_kernel() {
     let dir = bed.dir.to_string_lossy().into_owned();
     let args = [&SERVE[1..], &[&dir, "8000"]].concat();
     let _server = bed.spawn(&bed.client, Path::new(SERVE[0]), &args).expect("the kernel's server starts");
-    let client = bench::bed::CLIENT_BASE;
+    let client = CLIENT_BASE;
     let url = format!("http://{client}:8000/file");
     let got = get(&bed, &bed.server, &[&[MILLSTREAM][..], &launched(&["curl"])].concat(), &url);
     assert!(got == bytes, "curl: {} bytes", got.len());
@@ -166,6 +166,111 @@ fn a_child_for_a_connection_listens_before_it_accepts() {
     let _server = bed.spawn(&bed.server, Path::new(MILLSTREAM), &run).expect("it starts");
     let said = bed.in_ns_within(&bed.client, 30, "python3", &["-c", TWICE, SERVER_ADDR]);
     assert_eq!(said.as_deref(), Ok("listens\ndata\n"));
+}
+
+/// `PEER`: a child for the connection gives up what opening a stack takes, and then listens, accepts and connects.
+const CUT_OFF: &str = "
+import errno, os, select, socket, sys
+own = socket.create_server(('', 8020))
+c, a = own.accept()
+def failing(call, *args):
+    try:
+        return call(*args) and 'done'
+    except OSError as e:
+        return errno.errorcode[e.errno]
+def bound(port, *options):
+    s = socket.socket()
+    for level, name, value in options:
+        s.setsockopt(level, name, value)
+    s.bind((c.getsockname()[0], port))
+    return s
+def joined(name):
+    s = socket.socket()
+    s.connect(name)
+    return s
+if os.fork():
+    c.close()
+    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+own.close()
+os.chroot('/tmp')
+os.setgroups([])
+os.setuid(65534)
+said = []
+reuse = (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+l = bound(0, reuse, (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
+l.listen()
+c.sendall(b'%d\\n' % l.getsockname()[1])
+assert select.select([l], [], [], 20)[0]
+d, peer = l.accept()
+said += [d.getpeername() == peer, d.getsockname() == l.getsockname(), d.recv(100), d.recv(100), l.family, d.type]
+said += [d.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), l.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)]
+said += [failing(l.getpeername), failing(bound, l.getsockname()[1], reuse), failing(bound, 8020, reuse)]
+said += [failing(bound, 8020, reuse, (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)), failing(bound, 80)]
+l.setblocking(False)
+said += [failing(l.accept)]
+e = select.epoll()
+e.register(l, select.EPOLLIN)
+said += [e.poll(0)]
+own = [joined(l.getsockname()) for i in range(3)]
+for o in own:
+    e.poll(20)
+    d, peer = l.accept()
+    said += [peer == o.getsockname()]
+    d.sendall(b'to itself')
+    said += [o.recv(100)]
+said += [failing(l.accept)]
+p = bound(0, reuse)
+name = p.getsockname()
+p.connect((sys.argv[1], 8021))
+said += [p.getsockname() == name, p.getpeername(), p.recv(100) == b'%d' % name[1]]
+n = socket.socket()
+n.setblocking(False)
+assert n.connect_ex((sys.argv[1], 8021)) in (0, errno.EINPROGRESS)
+assert select.select([], [n], [], 20)[1]
+said += [n.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), select.select([n], [], [], 20)[0] == [n]]
+said += [n.recv(100) == b'%d' % n.getsockname()[1]]
+said += [failing(joined, (sys.argv[1], 8022))]
+c.sendall(repr(said).encode())
+";
+
+/// Drives that, and says what it has said.
+const DRIVES: &str = "
+import socket, sys, time
+own = socket.create_server(('', 8021))
+own.settimeout(20)
+for attempt in range(100):
+    try:
+        c = socket.create_connection((sys.argv[1], 8020), 10)
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.1)
+f = c.makefile('rb')
+d = socket.create_connection((sys.argv[1], int(f.readline())), 10)
+d.sendall(b'data')
+d.shutdown(socket.SHUT_WR)
+for i in range(2):
+    s, a = own.accept()
+    s.sendall(b'%d' % a[1])
+print(f.read().decode())
+";
+
+#[test]
+fn a_child_that_can_open_no_stack_listens_and_connects_by_way_of_its_parent() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let program = ["python3", "-c", CUT_OFF, CLIENT_BASE];
+    let said = |launch: &[&str]| {
+        let all = [launch, &program].concat();
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| bed.in_ns_within(&bed.server, 60, all[0], &all[1..]));
+            let said = bed.in_ns_within(&bed.client, 60, "python3", &["-c", DRIVES, SERVER_ADDR]);
+            (said, server.join().expect("a thread").map(drop))
+        })
+    };
+    let kernel = said(&[]);
+    assert!(kernel.0.as_ref().is_ok_and(|said| said.len() > 200), "{kernel:?}");
+    for link in ["nic:ms0", LINK] {
+        assert_eq!(said(&[MILLSTREAM, "run", "--require", "--link", link, "--"]), kernel, "{link}");
+    }
 }
 
 /// Each child sends, wants to wait for its client in close, and ends.
@@ -403,7 +508,7 @@ fn signals_end_calls_that_wait() {
     file(&bed, "file", 9);
     let args = [&SERVE[1..], &[&dir, "8000"]].concat();
     let _server = bed.spawn(&bed.client, Path::new(SERVE[0]), &args).expect("the kernel's server starts");
-    let client = bench::bed::CLIENT_BASE;
+    let client = CLIENT_BASE;
     get(&bed, &bed.server, &["curl"], &format!("http://{client}:8000/file"));
     let program = launched(&["python3", "-c", SIGNALS, client]);
     let said = bed.in_ns_within(&bed.server, 20, MILLSTREAM, &program).expect("it ends");
@@ -442,7 +547,7 @@ fn threads_wait_on_connections_of_their_own() {
     let Some(bed) = Bed::if_root(true) else { return };
     let server = bed.spawn(&bed.client, Path::new("python3"), &["-c", ECHOES]);
     let _server = server.and_then(|server| server.on_port(8003)).expect("the server starts");
-    let program = launched(&["python3", "-c", THREADS, bench::bed::CLIENT_BASE]);
+    let program = launched(&["python3", "-c", THREADS, CLIENT_BASE]);
     let said = bed.in_ns_within(&bed.server, 30, MILLSTREAM, &program).expect("it ends");
     assert_eq!(said, "True\n");
 }

@@ -7,7 +7,7 @@ use crate::sleep::{beside, input};
 use crate::sockets::number;
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{heritage, limit, names, report, threads};
+use crate::{heritage, limit, names, relay, report, threads};
 use base::Duration;
 use capi::memory::put_sized;
 use libc::{c_int, c_void, sockaddr, socklen_t};
@@ -116,6 +116,10 @@ unsafe fn accept_on(
     flags: c_int,
 ) -> Outcome<c_int> {
     let known = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    if flags & !known == 0 && relay::is_listener(held) {
+        // SAFETY: the caller's arguments.
+        return unsafe { relay::accept(held, fd, addr, len, flags) };
+    }
     if held.kind() != Kind::Listener || flags & !known != 0 {
         // SAFETY: the caller's arguments; the kernel's socket does not listen, or the flags are not known.
         return answered(unsafe { real::accept4(fd, addr, len, flags) });

@@ -46,7 +46,7 @@ pub(crate) struct Relayed {
     pub(crate) channel: c_int,
 }
 
-/// A channel that is one description's alone; [`NONE`] is none.
+/// A descriptor that is one description's alone; [`NONE`] is none.
 pub(crate) struct Lent(pub(crate) c_int);
 
 impl Drop for Lent {
@@ -73,6 +73,8 @@ pub(crate) struct More {
     pub(crate) relayed: Option<Relayed>,
     /// The channel of a connection that another process has handed over.
     pub(crate) lent: Option<Lent>,
+    /// Of a listener by way of another process: the kernel's part.
+    pub(crate) kernels: Option<Lent>,
     /// Of a relayed connection: our end and the peer's, as socket addresses. Of a socket that is bound to the link's
     /// device at all addresses, our end alone: the kernel's part has the link's address.
     pub(crate) names: Option<(Vec<u8>, Vec<u8>)>,
@@ -172,6 +174,7 @@ impl Description {
                 watched_by: Vec::new(),
                 relayed: None,
                 lent: None,
+                kernels: None,
                 names: None,
                 watches: Vec::new(),
             }),

@@ -281,6 +281,8 @@ pub(crate) fn known_of_relayed(held: &Held, level: c_int, name: c_int) -> Option
             Some(if held.is_v6() { libc::AF_INET6 } else { libc::AF_INET })
         }
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) => Some(libc::IPPROTO_TCP),
+        (libc::SOL_SOCKET, libc::SO_TYPE) => Some(libc::SOCK_STREAM),
+        (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => Some(relay::is_listener(held).into()),
         _ => None,
     }
 }

@@ -3,8 +3,8 @@
 use crate::boundary::{Outcome, Refused, set_errno};
 use crate::description::Kind;
 use crate::hooks::{answered, real};
-use crate::stack;
 use crate::table::Held;
+use crate::{relay, stack};
 use capi::calls::sockets as c;
 use capi::memory::{can_write, put_sized, value};
 use libc::{c_int, c_void, sockaddr, socklen_t};
@@ -55,6 +55,7 @@ pub(crate) unsafe fn getpeername(
     answered(match held.kind() {
         // SAFETY: the caller's arguments.
         Kind::Stream => unsafe { c::ms_getpeername(stack::open()?.context(), held.below(), addr, len) },
+        Kind::Relayed if relay::is_listener(held) => return Err(Refused(libc::ENOTCONN)),
         _ => match held.more().names.as_ref().filter(|(_, peer)| !peer.is_empty()) {
             // SAFETY: the caller's arguments.
             Some((_, peer)) => unsafe { tell(peer, addr, len) },

@@ -130,7 +130,7 @@ pub(crate) fn set_again(stack: &Stack, below: c_int, stored_options: &[StoredOpt
         match stack.hosted.setsockopt(below, stored.level, stored.name, &stored.value) {
             Ok(()) => {}
             Err(Errno::EBADF) => return Err(Errno::EBADF),
-            Err(errno) => tell_once(stored.level, stored.name, errno),
+            Err(errno) => tell_once(stored.level, stored.name, errno.name()),
         }
     }
     Ok(())
@@ -168,13 +168,13 @@ unsafe fn policy(held: &Held, value: *mut c_void, len: *mut socklen_t) -> Outcom
     answered(0)
 }
 
-fn tell_once(level: c_int, name: c_int, errno: Errno) {
+pub(crate) fn tell_once(level: c_int, name: c_int, why: &str) {
     static TOLD: Mutex<Vec<(c_int, c_int)>> = Mutex::new(Vec::new());
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
     if !told.contains(&(level, name)) {
         told.push((level, name));
         let option = option_names::of(level, name);
-        say(&format!("{option} holds for the kernel's sockets alone: {}", errno.name()));
+        say(&format!("{option} holds for the kernel's sockets alone: {why}"));
         report::fell_back(&option, "the stack does not know this option");
     }
 }

@@ -13,6 +13,28 @@ use crate::hooks::real;
 use crate::{report, sockets, stack, table, threads};
 use capi::memory::is_nowhere;
 use libc::{c_char, c_int, c_void, uid_t};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// This process, a copy without a stack, or one that it was copied from, has changed its root directory or dropped
+/// capabilities.
+static CUT_OFF: AtomicBool = AtomicBool::new(false);
+/// As before, it has given up root.
+static LEFT_ROOT: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if this process has given up what opening a stack takes.
+pub(crate) fn is_cut_off() -> bool {
+    // SAFETY: takes nothing.
+    let is_root = || unsafe { libc::geteuid() } == 0;
+    CUT_OFF.load(Ordering::Relaxed) || LEFT_ROOT.load(Ordering::Relaxed) && !is_root()
+}
+
+/// Notes the outcome of a call that cuts off a copy without a stack.
+fn note(what: &AtomicBool, done: c_int) -> c_int {
+    if done == 0 && stack::is_copy() && stack::opened().is_none() {
+        what.store(true, Ordering::Relaxed);
+    }
+    done
+}
 
 /// A user that a call leaves as it is.
 const SAME: uid_t = uid_t::MAX;
@@ -47,7 +69,11 @@ fn change(user: uid_t, call: impl FnOnce() -> c_int) -> c_int {
     let Some(settings) = stack::settings().filter(|_| leaves) else { return call() };
     // Later it may not be opened any more.
     report::open();
-    if listen_now() || !stack::is_copy() { sock::give_up_root(&settings.link, call) } else { call() }
+    if listen_now() || !stack::is_copy() {
+        sock::give_up_root(&settings.link, call)
+    } else {
+        note(&LEFT_ROOT, call())
+    }
 }
 
 /// # Safety
@@ -103,21 +129,24 @@ unsafe fn asked(header: *const c_void, data: *const c_void) -> Option<threads::S
 /// # Safety
 /// C's contract of capset(2).
 pub(crate) unsafe fn capset(header: *mut c_void, data: *const c_void) -> c_int {
+    // SAFETY: the caller's arguments.
+    let kernels = || unsafe { real::capset(header, data) };
     if !is_inside()
         && let Some(settings) = stack::settings()
         // SAFETY: the caller's arguments.
         && let Some(left) = unsafe { asked(header, data) }
         && sock::loses_link(&settings.link, u64::from(left[1][0]) << 32 | u64::from(left[0][0]))
-        && (any_listens() || !stack::is_copy())
     {
+        if !any_listens() && stack::is_copy() {
+            return note(&CUT_OFF, kernels());
+        }
         report::open();
         stack::open_before_loss(left);
         if stack::opened().is_some() {
             listen_now();
         }
     }
-    // SAFETY: the caller's arguments.
-    unsafe { real::capset(header, data) }
+    kernels()
 }
 
 /// # Safety
@@ -127,5 +156,6 @@ pub(crate) unsafe fn chroot(path: *const c_char) -> c_int {
         listen_now();
     }
     // SAFETY: the caller's argument.
-    unsafe { real::chroot(path) }
+    let done = unsafe { real::chroot(path) };
+    if stack::settings().is_some() { note(&CUT_OFF, done) } else { done }
 }

@@ -7,6 +7,7 @@
 
 mod ask;
 mod mark;
+mod ports;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -18,18 +19,24 @@ use crate::epoll;
 use crate::hooks::real;
 use crate::pump::{self, Pump, ROOM};
 use crate::sleep::{beside, input};
+use crate::sockets;
 use crate::stack::{self, Stack};
 use crate::table::{self, Held};
 use crate::threads;
-use ask::{Question, both_names, discard, hear_child, is_whole, refuse};
-pub(crate) use ask::{adopt_channel, get_option, is_channel, set_option, spare_wait};
-use libc::{c_int, c_void, epoll_event, ssize_t};
-pub(crate) use mark::{Mark, named_pair};
-use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets, address};
+use ask::{
+    Question, begin_channel, both_names, discard, hear_child, is_whole, lend_of, refuse, request, tell, words,
+};
+pub(crate) use ask::{adopt_channel, get_option, is_channel, lend, set_option, spare_wait};
+use libc::{c_int, c_void, epoll_event};
+use mark::raw_names;
+pub(crate) use mark::{Mark, named_pair, names_of};
+use ports::{KERNELS, LISTENER, PORTS, Port, Wanted};
+pub(crate) use ports::{accept, connect, is_cut_off, is_listener, listen};
+use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wire::{close, pair, receive, send};
+use wire::{close, pair, receive, receive_once, send};
 
 /// This process's way to its parent.
 static CHANNEL: AtomicI32 = AtomicI32::new(NONE);
@@ -50,6 +57,12 @@ enum Request {
     Share = 5,
     /// A channel for another process that gets one of the connections from it: for its options alone.
     Lend = 6,
+    /// On a channel that it has made: to listen where the kernel's socket that comes along does.
+    Listen = 7,
+    /// As before: to connect, from where that socket is bound.
+    Connect = 8,
+    /// On a listener's channel: to be told of connections of the kernel's part again.
+    Again = 9,
 }
 
 /// Bytes of a request (which, and of what), and of the names that answer it: our end and the peer's.
@@ -124,30 +137,16 @@ pub(crate) fn channel() -> c_int {
     CHANNEL.load(Ordering::Acquire)
 }
 
-fn request(request: Request, held: &Description) -> [u8; REQUEST] {
-    let mut bytes = [0; REQUEST];
-    bytes[..8].copy_from_slice(&(request as u64).to_ne_bytes());
-    bytes[8..].copy_from_slice(&(handle(held) as u64).to_ne_bytes());
-    bytes
-}
-
 /// Returns what the process that has an inherited connection calls it: the name of the parent's description, which a
 /// fork keeps, and which an exec hands on.
 pub(crate) fn handle(held: &Description) -> usize {
     held.more().relayed.map_or(held.name(), |relayed| relayed.handle)
 }
 
-fn ask(bytes: &[u8]) -> bool {
-    // SAFETY: as many bytes as are there.
-    let sent =
-        unsafe { real::send(channel(), bytes.as_ptr().cast::<c_void>(), bytes.len(), libc::MSG_NOSIGNAL) };
-    sent == bytes.len() as ssize_t
-}
-
 /// The child has closed its last number of a connection that it never used.
 pub(crate) fn release(held: &Description) {
     // The parent may be gone, and the connection with it.
-    ask(&request(Request::Release, held));
+    tell(channel(), &request(Request::Release, held));
 }
 
 /// The child uses the connection: from now on its numbers stand for a socket that the parent relays.
@@ -162,7 +161,7 @@ pub(crate) fn settle(held: &Held) -> Result<(), Refused> {
     }
     // A thread that outlives the stack under its connection has lost it.
     let gone = Refused(libc::ECONNRESET);
-    if !ask(&request(Request::Take, held)) {
+    if !tell(channel(), &request(Request::Take, held)) {
         return Err(gone);
     }
     let mut names = [0; 2 * NAME];
@@ -183,19 +182,6 @@ pub(crate) fn settle(held: &Held) -> Result<(), Refused> {
     drop(more);
     held.set_kind(Kind::Relayed);
     Ok(())
-}
-
-/// Returns a channel about a relayed connection's options, for another process that gets the connection from this one;
-/// `None` if there is no descriptor.
-pub(crate) fn lend(held: &Description) -> Option<c_int> {
-    let relayed = held.more().relayed.filter(|relayed| relayed.channel != NONE)?;
-    inside(|| {
-        let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
-        // The process that has the connection may be gone: then nothing answers.
-        send(relayed.channel, &mut request(Request::Lend, held), parents, 0);
-        close(parents);
-        Some(childs)
-    })
 }
 
 /// Takes connections before another program has this process. Standard input, output and error must be sockets by then,
@@ -254,6 +240,8 @@ struct Child {
     taken: Vec<usize>,
     /// The channel that this process made, which is the channel itself, or by way of which a child has shared.
     root: c_int,
+    /// A socket that this process has opened for the child.
+    port: Option<Port>,
 }
 
 /// Most channels that exist by way of one of this process's own.
@@ -384,7 +372,7 @@ pub(crate) fn serve(heirs: Heirs) {
             return;
         }
         let channel = threads::hidden(heirs.parents);
-        let child = Child { channel, streams: heirs.streams, taken: heirs.taken, root: channel };
+        let child = Child { channel, streams: heirs.streams, taken: heirs.taken, root: channel, port: None };
         let mut all = new();
         all.children.push(child);
         all.wake();
@@ -518,7 +506,9 @@ impl Relay {
             // Whatever ended the wait, both sides are looked at.
             for event in &found[..wait.unwrap_or(0)] {
                 let at = event.data as usize;
-                if let Some(pump) = self.pumps.get_mut(at).and_then(Option::as_mut) {
+                if at >= PORTS {
+                    self.on_port(at - PORTS, &mut room);
+                } else if let Some(pump) = self.pumps.get_mut(at).and_then(Option::as_mut) {
                     pump.on_connection();
                     self.step(at, &mut room);
                 }
@@ -537,6 +527,7 @@ impl Relay {
             match word {
                 BELL => self.take_new(room),
                 CHANNELS.. => self.answer((word - CHANNELS) as usize, room),
+                KERNELS.. => self.on_kernels((word - KERNELS) as usize),
                 at => {
                     if let Some(pump) = self.pumps.get_mut(at as usize).and_then(Option::as_mut) {
                         pump.on_child(bits);
@@ -597,14 +588,26 @@ impl Relay {
                     let given = child.taken.contains(&question.handle);
                     let about =
                         self.pumps.iter().flatten().find(|pump| given && pump.handle() == question.handle);
-                    question.answer(self.stack, about.map(Pump::below));
+                    let listener = child.port.as_ref().filter(|port| port.listens).map(|port| port.below);
+                    let listener = listener.filter(|_| question.handle == LISTENER);
+                    question.answer(self.stack, listener.or(about.map(Pump::below)));
                     true
                 }
+                Heard::Again => self.look_again(at),
+                Heard::Port(wanted, proof) => self.open_port(at, proof, &wanted),
             };
-            if !hears && let Some(child) = self.children[at].take() {
-                self.unwatch(child.channel);
+            if !hears {
+                self.dismiss(at);
             }
             self.forget_given();
+        }
+    }
+
+    /// Lets go of a channel.
+    fn dismiss(&mut self, at: usize) {
+        if let Some(child) = self.children[at].take() {
+            self.close_port(at, &child);
+            self.unwatch(child.channel);
         }
     }
 
@@ -714,7 +717,11 @@ enum Heard {
     Take(Option<Held>),
     /// A child of its own has the other end of this, or another process that it has handed this connection.
     Share(c_int, Option<usize>),
+    /// It wants its kernel socket to listen or to connect on the stack.
+    Port(Wanted, c_int),
     Question(Question),
+    /// It has accepted a connection of the kernel's.
+    Again,
 }
 
 impl Child {
@@ -727,6 +734,9 @@ impl Child {
             Some(Some(with)) => with,
         };
         if with != NONE && !is_channel(with) {
+            if let Some(wanted) = Wanted::read(&bytes).filter(|_| self.may_open(with)) {
+                return Heard::Port(wanted, with);
+            }
             discard(with);
             return Heard::Gone;
         }
@@ -746,6 +756,7 @@ impl Child {
         match request {
             request if request == Request::Take as u64 => Heard::Take(held),
             request if request == Request::Release as u64 => Heard::Released,
+            request if request == Request::Again as u64 => Heard::Again,
             _ => Heard::Gone,
         }
     }
@@ -756,27 +767,16 @@ impl Child {
         let mut taken = self.taken.clone();
         taken.retain(|handle| lent == Some(*handle));
         let streams = if lent.is_none() { self.streams.clone() } else { Vec::new() };
-        Child { channel, streams, taken, root: self.root }
+        Child { channel, streams, taken, root: self.root, port: None }
+    }
+
+    /// Whether a socket may be opened by way of this channel: one, on a channel that the child has made for it.
+    fn may_open(&self, with: c_int) -> bool {
+        self.channel != self.root && self.port.is_none() && self.streams.is_empty() && sockets::is_tcp(with)
     }
 
     /// Whether it may ask for this connection.
     fn may_take(&self, handle: usize) -> bool {
         self.streams.iter().any(|held| held.name() == handle)
     }
-}
-
-/// Both ends of a connection, one after the other, as a child is told them.
-fn raw_names(stack: &Stack, held: &Held) -> [u8; 2 * NAME] {
-    let mut names = [0; 2 * NAME];
-    let ends = [stack.hosted.local_addr(held.below()), stack.hosted.peer_addr(held.below())];
-    for (at, end) in ends.into_iter().enumerate() {
-        let bytes = end.map(|end| address::write(end, held.is_v6())).unwrap_or_default();
-        names[at * NAME..at * NAME + bytes.len()].copy_from_slice(&bytes);
-    }
-    names
-}
-
-/// Returns both ends of a connection as socket addresses.
-pub(crate) fn names_of(stack: &Stack, held: &Held) -> (Vec<u8>, Vec<u8>) {
-    both_names(&raw_names(stack, held), held.is_v6())
 }

@@ -329,6 +329,10 @@ unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     if done < 0 {
         return answered(done);
     }
+    if held.kind() == Kind::Fresh && held.device() == 0 && relay::is_cut_off() {
+        relay::listen(held, fd, backlog)?;
+        return answered(done);
+    }
     held.more().backlog = backlog;
     // Which processes have it decides how this one reaches it.
     fork::watch();
@@ -416,7 +420,7 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
 }
 
 /// A socket of the stack listens at `name`, where it may be bound already.
-fn listen_as(stack: &Stack, below: c_int, name: SocketAddr, backlog: c_int) -> Result<(), Errno> {
+pub(crate) fn listen_as(stack: &Stack, below: c_int, name: SocketAddr, backlog: c_int) -> Result<(), Errno> {
     if stack::settings().is_some_and(|settings| settings.share != 0) {
         // Others of this launch listen there too: a child where its parent does, a worker beside the others.
         stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32.to_ne_bytes())?;
@@ -436,7 +440,7 @@ fn listen_as(stack: &Stack, below: c_int, name: SocketAddr, backlog: c_int) -> R
 
 /// A socket of the stack gets the name that the kernel's has: whether that is free the kernel has said. Connections of
 /// the stack that chose the same port, alive or in TIME-WAIT, are no obstacle, as they would be without SO_REUSEADDR.
-fn bind_below(stack: &Stack, below: c_int, name: SocketAddr) -> Result<(), Errno> {
+pub(crate) fn bind_below(stack: &Stack, below: c_int, name: SocketAddr) -> Result<(), Errno> {
     let mut wanted = [0; 4];
     stack.hosted.getsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &mut wanted)?;
     stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32.to_ne_bytes())?;
@@ -454,8 +458,28 @@ pub(crate) unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -
     // SAFETY: the caller's arguments.
     let on_stack = |ctx, below| unsafe { c::ms_connect(ctx, below, addr, len) };
     // SAFETY: the caller's arguments.
-    decide(fd, traffic, kernels, |held| unsafe { connect_by(held, fd, (addr, len), on_stack, kernels) })
+    decide(fd, traffic, kernels, |held| match unsafe { route::named_for(held.is_v6(), addr, len) } {
+        Some(named) if is_for_parent(held, named.ip()) => match relay::connect(held, fd, named) {
+            Err(Refused(libc::ENETUNREACH)) => {
+                leave_to_kernel(held, Traffic::To(named.ip()), NOWHERE)?;
+                report::count_kernels();
+                fasten(held, fd, false);
+                answered(kernels())
+            }
+            done => done.map(|()| 0),
+        },
+        // SAFETY: the caller's arguments.
+        _ => unsafe { connect_by(held, fd, (addr, len), on_stack, kernels) },
+    })
 }
+
+/// Whether another process connects for this one.
+fn is_for_parent(held: &Held, to: IpAddr) -> bool {
+    held.kind() == Kind::Fresh && held.device() == 0 && !route::is_the_kernels(to) && relay::is_cut_off()
+}
+
+/// Why a connection is the kernel's.
+const NOWHERE: &str = "the link leads nowhere near";
 
 /// Why a socket that is not in the table is the kernel's.
 const STRANGE: &str = "the launcher has not made this socket, or has left it to the kernel";
@@ -537,7 +561,7 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
             return Err(Refused(failed));
         }
         // The link leads nowhere near; another interface may.
-        why = "the link leads nowhere near";
+        why = NOWHERE;
     }
     if known != NONE {
         back_to_kernel(stack::open()?, held, fd, bound)?;

@@ -146,8 +146,14 @@ const DOVECOT_CONF: &str = "chmod a+rx .; mkdir -p mail/new mail/cur mail/tmp; b
                 args=password=b\n}\nuserdb {\n driver=static\n args=uid=nobody gid=nogroup home=%s\n}\n\
                 service imap-login {\n service_count=0\n process_min_avail=1\n}\n' $D $D $D $D $D $D >conf";
 const VSFTPD_CONF: &str =
-    "mkdir empty root; cp file root; printf 'listen=YES\nanonymous_enable=YES\none_process_model=YES
-anon_root=%s/root\nsecure_chroot_dir=%s/empty\nbackground=NO\nseccomp_sandbox=NO\n' $D $D >conf";
+    "mkdir -p empty root/up; cp file root; chown ftp root/up; head -c 10000000 /dev/urandom >ten
+printf 'listen=YES\nanonymous_enable=YES\nwrite_enable=YES\nanon_upload_enable=YES\nanon_umask=022\n\
+connect_from_port_20=YES\nanon_root=%s/root\nsecure_chroot_dir=%s/empty\nbackground=NO\n' \
+$D $D >conf";
+/// Data connections both ways, which the server takes and makes.
+const FTP: &str = "c='curl -sSf'; u=ftp://$S/up
+                $c -T ten $u/a; $c -o got $u/a; cmp got ten; $c --disable-epsv -o got $u/a; cmp got ten
+                $c -P - -T ten $u/b; $c -P - -o got $u/b; cmp got ten; $c --disable-eprt -P - -o got ftp://$S/file";
 const VSFTPD: &str = "exec vsftpd $D/conf";
 
 // Servers on the stack.
@@ -174,6 +180,14 @@ if (c.isPrimary) { c.fork(); c.fork() } else require(\"http\").createServer((q, 
         server "exec node a.js"
         client "[ $(for i in 1 2 3 4 5 6; do curl -sSf http://$S/; done | sort -u | wc -l) = 2 ]
                 for i in 1 2 3 4; do curl -sSf -o got http://$S/file; cmp got file; done"
+    vsftpd Server on 21 needs "vsftpd curl"
+        before VSFTPD_CONF
+        server VSFTPD
+        client FTP
+    vsftpd_in_one_process Server on 21 needs "vsftpd curl"
+        before VSFTPD_CONF
+        server "echo one_process_model=YES >>conf; exec vsftpd $D/conf"
+        client FTP
     openssh Server on 22 needs "sshd ssh ssh-keygen"
         before SSH_KEYS
         server SSHD
@@ -234,6 +248,15 @@ UseReverseDNS off\nWtmpLog off\nUseFtpUsers off\nCapabilitiesEngine off\nRequire
         server "exec dovecot -F -c $D/conf"
         client "for i in 1 2 3 4 5 6; do curl -ksSf 'imaps://'$S'/INBOX;MAILINDEX=1;SECTION=TEXT' -u a:b | tr -d \
                 '\r' >got; cmp got want; done"
+    proftpd_anonymous Server on 21 needs "proftpd curl"
+        before "mkdir -p root/up; cp file root; chown ftp root/up; head -c 10000000 /dev/urandom >ten
+                printf 'ServerName x\nServerType standalone\nPort 21\nUser root\nGroup root\nPidFile \
+                %s/pid\nScoreboardFile none\nDelayEngine off
+UseReverseDNS off\nWtmpLog off\nUseFtpUsers off\nRequireValidShell off\nAllowOverwrite on\n\
+                <Anonymous %s/root>\nUser ftp\nGroup nogroup\nUserAlias anonymous ftp\n\
+                RequireValidShell off\n</Anonymous>\n' $D $D >conf"
+        server "exec proftpd -n -c $D/conf"
+        client FTP
     unbound_over_tcp Server on 53 needs "unbound dig"
         before "seq -f 10.%.0f 100 | sed 's/.*/local-data: \"a.x. A &.1.1\"/' | { printf 'server:\n interface: \
                 0.0.0.0\n do-daemonize: no\n chroot: \"\"

@@ -1,15 +1,53 @@
 //! Options of a relayed connection: the process that uses it asks the one that has it, and is answered over a socket
 //! that the question brings along, so that several may ask over one channel.
 
-use super::{NAME, Request, pair, receive, send};
+use super::{NAME, REQUEST, Request, close, handle, pair, receive, send};
 use crate::boundary::{Refused, inside};
-use crate::description::{Description, NONE};
+use crate::description::{Description, NONE, Relayed};
 use crate::hooks::real;
 use crate::stack::{self, Stack};
 use crate::table;
 use libc::{c_int, c_void, pollfd, ssize_t};
 use sock::{Fd, Sockets};
 use std::cell::Cell;
+
+pub(super) fn request(request: Request, held: &Description) -> [u8; REQUEST] {
+    words(request, handle(held))
+}
+
+pub(super) fn words(request: Request, handle: usize) -> [u8; REQUEST] {
+    let mut bytes = [0; REQUEST];
+    bytes[..8].copy_from_slice(&(request as u64).to_ne_bytes());
+    bytes[8..].copy_from_slice(&(handle as u64).to_ne_bytes());
+    bytes
+}
+
+pub(super) fn tell(channel: c_int, bytes: &[u8]) -> bool {
+    // SAFETY: as many bytes as are there.
+    let sent =
+        unsafe { real::send(channel, bytes.as_ptr().cast::<c_void>(), bytes.len(), libc::MSG_NOSIGNAL) };
+    sent == bytes.len() as ssize_t
+}
+
+/// Returns a channel about a relayed connection's options, for another process that gets the connection from this one;
+/// `None` if there is no descriptor.
+pub(crate) fn lend(held: &Description) -> Option<c_int> {
+    lend_of(held.more().relayed?)
+}
+
+pub(super) fn lend_of(relayed: Relayed) -> Option<c_int> {
+    let channel = (relayed.channel != NONE).then_some(relayed.channel)?;
+    inside(|| begin_channel(channel, relayed.handle))
+}
+
+/// Begins a channel for the options of what is called `handle` over another one; this process's end. The process that
+/// has the other end may be gone: then nothing answers.
+pub(super) fn begin_channel(channel: c_int, handle: usize) -> Option<c_int> {
+    let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
+    send(channel, &mut words(Request::Lend, handle), parents, 0);
+    close(parents);
+    Some(childs)
+}
 
 /// Bytes of a question before an option's value, and of a value.
 pub(super) const HEAD: usize = 32;
@@ -196,8 +234,8 @@ pub(crate) fn is_channel(fd: c_int) -> bool {
 pub(super) fn discard(fd: c_int) {
     if fd != NONE {
         let thread = std::thread::Builder::new().name("millstream-close".into());
-        if thread.spawn(move || super::close(fd)).is_err() {
-            super::close(fd);
+        if thread.spawn(move || close(fd)).is_err() {
+            close(fd);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Names of the sockets that stand for relayed connections. Our end of each pair is bound to an abstract name that
 //! tells both ends of the connection, so a process that receives the other end over a UNIX socket knows what it is.
 
-use super::{NAME, names_of, pair};
+use super::{NAME, both_names, pair};
 use crate::boundary::errno;
 use crate::description::Relayed;
 use crate::heritage;
@@ -9,6 +9,7 @@ use crate::hooks::real;
 use crate::stack::Stack;
 use crate::table::Held;
 use libc::{c_int, c_void, sockaddr, sockaddr_un, socklen_t};
+use sock::Sockets;
 use std::mem::{MaybeUninit, offset_of};
 
 const PREFIX: &str = "millstream";
@@ -105,6 +106,22 @@ impl Mark {
     pub(crate) fn relayed(&self, channel: c_int) -> Relayed {
         Relayed { handle: self.handle, channel }
     }
+}
+
+/// Both ends of a connection, one after the other, as a child is told them.
+pub(super) fn raw_names(stack: &Stack, held: &Held) -> [u8; 2 * NAME] {
+    let mut names = [0; 2 * NAME];
+    let ends = [stack.hosted.local_addr(held.below()), stack.hosted.peer_addr(held.below())];
+    for (at, end) in ends.into_iter().enumerate() {
+        let bytes = end.map(|end| sock::address::write(end, held.is_v6())).unwrap_or_default();
+        names[at * NAME..at * NAME + bytes.len()].copy_from_slice(&bytes);
+    }
+    names
+}
+
+/// Returns both ends of a connection as socket addresses.
+pub(crate) fn names_of(stack: &Stack, held: &Held) -> (Vec<u8>, Vec<u8>) {
+    both_names(&raw_names(stack, held), held.is_v6())
 }
 
 /// A pair of sockets for a connection: our end, which tells its name, and the other one, which stands for it.

@@ -1,11 +1,11 @@
 //! Goal: whatever a child says, it has what it was given and no more, and nothing that it sends stays here.
 use super::*;
-use libc::{iovec, msghdr};
+use libc::{iovec, msghdr, ssize_t};
 use std::mem::MaybeUninit;
 
 fn child(taken: &[usize]) -> (Child, c_int) {
     let [channel, childs] = pair(libc::SOCK_SEQPACKET).unwrap();
-    (Child { channel, streams: Vec::new(), taken: taken.to_vec(), root: channel }, childs)
+    (Child { channel, streams: Vec::new(), taken: taken.to_vec(), root: channel, port: None }, childs)
 }
 
 fn is_open(fd: c_int) -> bool {
@@ -100,4 +100,68 @@ fn a_lent_channel_serves_one_connection() {
         [channel, theirs, ours].into_iter().for_each(close);
     }
     [childs, child.channel].into_iter().for_each(close);
+}
+
+/// A TCP socket on the device, bound to a port of the kernel's choice, which listens if that is wanted.
+fn bound(device: &[u8], listens: bool) -> c_int {
+    // SAFETY: an address of this frame's, and a name.
+    unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        let (name, len) = (device.as_ptr().cast::<c_void>(), device.len() as libc::socklen_t);
+        assert_eq!(libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name, len), 0);
+        let mut any: libc::sockaddr_in = MaybeUninit::zeroed().assume_init();
+        any.sin_family = libc::AF_INET as libc::sa_family_t;
+        let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        assert_eq!(libc::bind(fd, (&raw const any).cast::<libc::sockaddr>(), len), 0);
+        assert!(!listens || libc::listen(fd, 1) == 0);
+        fd
+    }
+}
+
+#[test]
+fn a_port_that_the_kernel_has_not_given_is_refused() {
+    // SAFETY: numbers alone.
+    let [fresh, datagrams] =
+        [libc::SOCK_STREAM, libc::SOCK_DGRAM].map(|kind| unsafe { libc::socket(libc::AF_INET, kind, 0) });
+    let [listens, binds] = [true, false].map(|listens| bound(b"lo\0", listens));
+    // Where the kernel's parts of others do not stand in the way.
+    let elsewhere = bound(b"\0", true);
+    let [one, other] = pair(libc::SOCK_SEQPACKET).unwrap();
+    let port = |fd, listens| ports::proven(fd, listens).map(|name| name.port() != 0);
+    assert_eq!(port(listens, true), Some(true));
+    for (fd, to_connect) in [
+        (binds, Some(true)),
+        (fresh, Some(false)),
+        (elsewhere, None),
+        (datagrams, None),
+        (one, None),
+        (NONE, None),
+    ] {
+        assert_eq!((port(fd, true), port(fd, false)), (None, to_connect));
+    }
+    // In a network namespace of its own everybody has any port.
+    let moved = std::thread::spawn(|| {
+        // SAFETY: numbers alone.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 { bound(b"lo\0", true) } else { NONE }
+    });
+    let moved = moved.join().unwrap();
+    assert_eq!(port(moved, true), None);
+    [fresh, datagrams, listens, binds, elsewhere, one, other, moved].into_iter().for_each(close);
+}
+
+#[test]
+fn a_channel_of_its_own_opens_one_port() {
+    let listen = [Request::Listen as u64, 5];
+    let socket = bound(b"lo\0", true);
+    let (mut root, childs) = child(&[]);
+    say_with(childs, &listen, socket, 1);
+    assert!(matches!(root.hear(), Heard::Gone), "this one is for connections");
+    let [channel, theirs] = pair(libc::SOCK_SEQPACKET).unwrap();
+    let mut own = root.shared(channel, Some(LISTENER));
+    say_with(theirs, &listen, socket, 1);
+    let Heard::Port(Wanted::Listen(5), proof) = own.hear() else { panic!("a port") };
+    own.port = Some(Port::of_proof(proof));
+    say_with(theirs, &listen, socket, 1);
+    assert!(matches!(own.hear(), Heard::Gone), "one port a channel");
+    [channel, theirs, childs, root.channel, proof, socket].into_iter().for_each(close);
 }

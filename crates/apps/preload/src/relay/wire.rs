@@ -24,6 +24,16 @@ pub(super) fn close(fd: c_int) {
 
 /// Receives a message: how long it was, or -1, and the descriptor that came with it. The kernel drops all others.
 pub(super) fn receive(channel: c_int, into: &mut [u8], flags: c_int) -> (ssize_t, Option<c_int>) {
+    loop {
+        match receive_once(channel, into, flags) {
+            (-1, _) if errno() == libc::EINTR => {}
+            received => return received,
+        }
+    }
+}
+
+/// As [`receive`], which a signal ends.
+pub(super) fn receive_once(channel: c_int, into: &mut [u8], flags: c_int) -> (ssize_t, Option<c_int>) {
     let mut control = [0_u64; 4];
     let mut part = iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     // SAFETY: zeroes are a msghdr, and everything that it points to lives in this frame.
@@ -32,12 +42,7 @@ pub(super) fn receive(channel: c_int, into: &mut [u8], flags: c_int) -> (ssize_t
         (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
-        let got = loop {
-            match real::recvmsg(channel, &raw mut message, flags | libc::MSG_CMSG_CLOEXEC) {
-                -1 if errno() == libc::EINTR => {}
-                got => break got,
-            }
-        };
+        let got = real::recvmsg(channel, &raw mut message, flags | libc::MSG_CMSG_CLOEXEC);
         let header = if got < 0 { None } else { libc::CMSG_FIRSTHDR(&raw const message).as_ref() };
         let fd = header
             .filter(|header| header.cmsg_type == libc::SCM_RIGHTS)
@@ -46,7 +51,7 @@ pub(super) fn receive(channel: c_int, into: &mut [u8], flags: c_int) -> (ssize_t
     }
 }
 
-/// Sends bytes and a descriptor with them; returns true if they went.
+/// Sends bytes and a descriptor with them, unless that is [`NONE`]; returns true if they went.
 pub(super) fn send(channel: c_int, bytes: &mut [u8], fd: c_int, flags: c_int) -> bool {
     let mut control = [0_u64; 4];
     let mut part = iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -54,6 +59,10 @@ pub(super) fn send(channel: c_int, bytes: &mut [u8], fd: c_int, flags: c_int) ->
     unsafe {
         let mut message: msghdr = MaybeUninit::zeroed().assume_init();
         (message.msg_name, message.msg_iov, message.msg_iovlen) = (null_mut(), &raw mut part, 1);
+        if fd == NONE {
+            return real::sendmsg(channel, &raw const message, libc::MSG_NOSIGNAL | flags)
+                == bytes.len() as ssize_t;
+        }
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as usize;
         let Some(header) = libc::CMSG_FIRSTHDR(&raw const message).as_mut() else { return false };
