@@ -25,7 +25,7 @@ const LARGEST: &[(&str, usize)] = &[
     ("drill", 8),
     ("lab", 11),
     ("bench", 18),
-    ("preload", 38),
+    ("preload", 39),
     ("millstream", 22),
     ("xtask", 9),
 ];

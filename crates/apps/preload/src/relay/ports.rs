@@ -14,7 +14,7 @@ use crate::description::{Description, Kind, Lent, NONE, Relayed};
 use crate::hooks::real;
 use crate::pump::Pump;
 use crate::table::{self, Held};
-use crate::{device, names, options, privileges, report, sockets, stack, threads};
+use crate::{accept, device, names, options, privileges, report, sockets, stack, threads};
 use libc::{c_int, c_void, epoll_event, pollfd, sockaddr, socklen_t};
 use sock::address::{self, Named};
 use sock::{EpollEvent, EpollOp, Errno, Family, Fd, Ready, Sockets};
@@ -295,7 +295,7 @@ pub(super) fn proven(fd: c_int, listens: bool) -> Option<SocketAddr> {
     if !sockets::is_tcp(fd) || number(libc::SO_ACCEPTCONN) != Some(c_int::from(listens)) {
         return None;
     }
-    let own = sockets::blank().ok()?;
+    let own = accept::blank().ok()?;
     let same = namespace(own).is_some_and(|own| namespace(fd) == Some(own));
     close(own);
     let name = sockets::kernels_name(fd).filter(|_| same)?;
