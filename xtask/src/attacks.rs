@@ -56,12 +56,7 @@ const THREATS: &[Threat] = &[
 ];
 
 /// Runs all of them. The error names those whose promise did not hold.
-pub(crate) fn attacks(arguments: &[String]) -> Outcome {
-    let small = match arguments {
-        [] => false,
-        [word] if word == "--small" => true,
-        _ => return Err("want nothing, or --small".into()),
-    };
+pub(crate) fn attacks(small: bool) -> Outcome {
     let mut wrong = Vec::new();
     let lab = ["run", "--quiet", "--release", "--locked", "--package", "millstream", "--", "lab", "attacks"];
     let sizes: &[&str] = if small { &["--small"] } else { &[] };

@@ -29,64 +29,46 @@ use kernels::Kernel;
 use page::Entry;
 use roles::{Role, Setting};
 
-const HELP: &str = "\
-cargo xtask cards [--short] [--only WORD/WORD...] [--list] [--shell] [--capture FILE] [--keep-page]
-cargo xtask cards --scaling [--only WORD/WORD...]
-
-Boots guests with real drivers and tries the links in them; `.ci/setup cards` installs what that takes. A row is
-CARD/KERNEL/CORES/LINK, such as virtio/6.12/4/nic. Without arguments every row is tried, and the table of docs/CARDS.md
-is written.
-  --short         virtio and igb (serve and load), the oldest and the newest kernel, nic: only
-  --only WORDS    rows that have each of these words, as virtio/6.12, igb/4/nic or nic/haproxy; may be repeated
-  --list          name the rows, try none
-  --shell         boot the first guest and give a shell in it
-  --capture FILE  write all frames of the wire to FILE (pcap), of the last guest that was booted
-  --keep-page     leave docs/CARDS.md and docs/figures/cards.tsv, which has its rows, as they are
-  --scaling       instead, instructions a request on 1 to 8 cores of virtio-net and vmxnet3, counted by a plugin of
-                  QEMU, and what the cores share; results are kept in target/cards/scaling.json";
-
 /// Now, for a person who waits.
 #[allow(clippy::disallowed_methods, reason = "a tool that waits for other programs")]
 fn now() -> Instant {
     Instant::now()
 }
 
-/// Options of the command line.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
-struct Options {
+/// Boot guests with real network drivers and try the links in them.
+///
+/// `.ci/setup cards` installs what that takes. A row is CARD/KERNEL/CORES/LINK, such as virtio/6.12/4/nic. Without
+/// arguments every row is tried, and the table of docs/CARDS.md is written.
+#[derive(clap::Args, Default)]
+pub(crate) struct Options {
+    /// virtio and igb (serve and load), the oldest and the newest kernel, nic: only
+    #[arg(long)]
     short: bool,
+    /// Rows that have each of these words, as virtio/6.12, igb/4/nic or nic/haproxy; may be repeated
+    #[arg(long, value_name = "WORD/WORD...")]
     only: Vec<String>,
+    /// Name the rows, try none
+    #[arg(long)]
     list: bool,
-    scaling: bool,
+    /// Boot the first guest and give a shell in it
+    #[arg(long)]
     shell: bool,
-    capture: Option<String>,
+    /// Write all frames of the wire to FILE (pcap), of the last guest that was booted
+    #[arg(long, value_name = "FILE", value_parser = |file: &str| std::path::absolute(file))]
+    capture: Option<PathBuf>,
+    /// Leave docs/CARDS.md and docs/figures/cards.tsv, which has its rows, as they are
+    #[arg(long)]
     keep_page: bool,
+    /// Instead, instructions a request on 1 to 8 cores of virtio-net and vmxnet3, counted by a plugin of QEMU, and what
+    /// the cores share; results are kept in target/cards/scaling.json
+    #[arg(long)]
+    scaling: bool,
     /// In the namespaces already.
+    #[arg(long, hide = true)]
     inside: bool,
 }
 
 impl Options {
-    fn of(arguments: &[String]) -> Result<Options, String> {
-        let mut options = Options::default();
-        let mut rest = arguments.iter();
-        while let Some(argument) = rest.next() {
-            let mut value = || rest.next().cloned().ok_or(format!("{argument} takes a value\n\n{HELP}"));
-            match argument.as_str() {
-                "--short" => options.short = true,
-                "--only" => options.only.push(value()?),
-                "--list" => options.list = true,
-                "--scaling" => options.scaling = true,
-                "--shell" => options.shell = true,
-                "--capture" => options.capture = Some(absolute(&value()?)?),
-                "--keep-page" => options.keep_page = true,
-                "--inside" => options.inside = true,
-                "--help" | "-h" => return Err(HELP.into()),
-                other => return Err(format!("no option `{other}`\n\n{HELP}")),
-            }
-        }
-        Ok(options)
-    }
-
     /// Do results go to the page?
     fn writes_page(&self) -> bool {
         !self.keep_page && !self.short
@@ -96,11 +78,6 @@ impl Options {
     fn wants(&self, row: &[&str]) -> bool {
         self.only.is_empty() || self.only.iter().any(|words| words.split('/').all(|word| row.contains(&word)))
     }
-}
-
-fn absolute(path: &str) -> Result<String, String> {
-    let path = std::path::absolute(path).map_err(|error| format!("{path}: {error}"))?;
-    Ok(path.display().to_string())
 }
 
 /// A guest to boot, and the links to try in it.
@@ -170,19 +147,18 @@ fn missing() -> Option<String> {
     })
 }
 
-/// `cargo xtask cards`.
-pub(crate) fn cards(arguments: &[String]) -> Outcome {
-    let options = Options::of(arguments)?;
+/// `cargo xtask cards`. The same words go to the process in the namespaces.
+pub(crate) fn cards(options: &Options, words: &[String]) -> Outcome {
     if options.inside {
-        return inside(&options);
+        return inside(options);
     }
     if let Some(what) = missing() {
         return Err(format!("{what}; `.ci/setup cards` brings what is needed"));
     }
     let kernels = kernels::all();
-    let boots = plan(&options, &kernels);
+    let boots = plan(options, &kernels);
     if boots.is_empty() && !options.scaling {
-        return Err(format!("no row has these words: {}\n\n{HELP}", options.only.join(" ")));
+        return Err(format!("no row has these words: {}; `--list` names them", options.only.join(" ")));
     }
     if !options.short && kernels.len() < kernels::WANTED {
         let known: Vec<_> = kernels.iter().map(|kernel| kernel.version.as_str()).collect();
@@ -204,7 +180,7 @@ pub(crate) fn cards(arguments: &[String]) -> Outcome {
     }
     if options.scaling {
         scaling::build()?;
-        return enter(arguments);
+        return enter(options, words);
     }
     let build =
         ["build", "--quiet", "--locked", "--package", "millstream", "--package", "millstream-preload"];
@@ -219,23 +195,23 @@ pub(crate) fn cards(arguments: &[String]) -> Outcome {
         }
     }
     run::cargo(&build).check()?;
-    enter(arguments)
+    enter(options, words)
 }
 
 /// Runs this program again in namespaces of its own. Its input is a pipe whose end tells it that we are gone.
-fn enter(arguments: &[String]) -> Outcome {
+fn enter(options: &Options, words: &[String]) -> Outcome {
     let me = run::own_path().map_err(|error| error.to_string())?;
     let mut child = Command::new("unshare")
         .args(["--net", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc"])
         .arg(me)
         .args(["cards", "--inside"])
-        .args(arguments)
+        .args(words)
         .current_dir(run::root())
         .stdin(Stdio::piped())
         .spawn()
         .map_err(|error| format!("unshare: {error}"))?;
     let mut input = child.stdin.take().ok_or("no way to the laboratory")?;
-    if arguments.iter().any(|argument| argument == "--shell") {
+    if options.shell {
         // A person's words go through; at their end the pipe ends, too.
         std::thread::spawn(move || std::io::copy(&mut std::io::stdin(), &mut input));
         let status = child.wait().map_err(|error| error.to_string())?;
@@ -318,8 +294,10 @@ fn qemu() -> Result<String, String> {
 }
 
 fn start(boot: &Boot, iommu: bool, folder: &std::path::Path, options: &Options) -> Result<Guest, String> {
-    let capture =
-        options.capture.iter().map(|file| format!("filter-dump,id=capture,netdev=wire,file={file}"));
+    let capture = options
+        .capture
+        .iter()
+        .map(|file| format!("filter-dump,id=capture,netdev=wire,file={}", file.display()));
     let more: Vec<_> = capture.flat_map(|object| ["-object".to_string(), object]).collect();
     Guest::boot(&boot.kernel, boot.card, boot.cores, iommu, folder, &more)
 }
@@ -426,7 +404,8 @@ pub(crate) fn short() -> Outcome {
         crate::left_out::tell(&format!("{what}; `.ci/setup cards` brings what is needed"));
         return Ok(());
     }
-    cards(&["--short".into(), "--keep-page".into()])
+    let options = Options { short: true, keep_page: true, ..Options::default() };
+    cards(&options, &["--short".into(), "--keep-page".into()])
 }
 
 #[cfg(test)]
@@ -436,11 +415,9 @@ mod tests {
 
     #[test]
     fn words_choose_rows() {
-        let options = Options::of(&["--only".into(), "virtio/6.12".into(), "--only".into(), "4/nic".into()]);
-        let options = options.expect("options");
+        let options = Options { only: vec!["virtio/6.12".into(), "4/nic".into()], ..Options::default() };
         assert!(options.wants(&["virtio", "6.12", "1", "generic"]));
         assert!(options.wants(&["igb", "6.1", "4", "nic"]));
         assert!(!options.wants(&["igb", "6.12", "1", "nic"]));
-        assert!(Options::of(&["--onyl".into()]).expect_err("unknown").contains("--only"));
     }
 }

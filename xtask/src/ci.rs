@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
+
 use crate::{
     Outcome, cards, deny, differ, extending, lab, left_out, pgo, python, rfc, run, suites, tidy, wasm,
 };
@@ -55,12 +57,16 @@ const STEPS: &[Step] = &[
 /// Iterations of each target here; long runs are for `cargo xtask fuzz`.
 const FUZZ_RUNS: &str = "20000";
 
+fn all() -> impl Iterator<Item = &'static Step> {
+    STEPS.iter().chain(ASKED)
+}
+
+/// Names of the steps, with what each holds.
+pub(crate) fn names() -> impl Into<clap::builder::ValueParser> {
+    PossibleValuesParser::new(all().map(|step| PossibleValue::new(step.name).help(step.what)))
+}
+
 pub(crate) fn ci(names: &[String]) -> Outcome {
-    let all = || STEPS.iter().chain(ASKED);
-    if let Some(name) = names.iter().find(|name| all().all(|step| step.name != **name)) {
-        let known: Vec<_> = all().map(|step| step.name).collect();
-        return Err(format!("no step `{name}`; there are {}", known.join(", ")));
-    }
     if names.is_empty() {
         for Step { name, what, .. } in ASKED {
             left_out::tell(&format!("{name}, {what}: `cargo xtask ci {name}` runs it"));

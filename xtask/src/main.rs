@@ -22,91 +22,133 @@ mod venv;
 mod wasm;
 mod watch;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+use clap::Parser;
 
 use outcome::Outcome;
 
-const HELP: &str = "\
-cargo xtask COMMAND
+/// The one tool for people who change the code.
+#[derive(Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask")]
+enum Command {
+    /// Everything that must hold before a change lands, or the named steps
+    Ci {
+        #[arg(value_parser = ci::names())]
+        step: Vec<String>,
+    },
+    /// Run tests, and end them, and what they leave behind, when none ends for so long
+    Tests {
+        /// Longest time in which no test ends
+        seconds: u64,
+        /// Command that runs tests, as `cargo test` does
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// Sizes, left-overs, forbidden unsafe, who may import whom
+    Tidy,
+    /// The files of a crate that lead to each other by what they import
+    Circles {
+        package: Option<String>,
+    },
+    /// Write headers and manual pages of the library for C programs from its functions
+    Headers,
+    /// Prove that core/* imports nothing: no I/O, no clock, no operating system
+    Wasm,
+    /// Licences, sources and known vulnerabilities of dependencies
+    Deny,
+    /// The documentation, without warnings; `--open` shows it
+    #[command(override_usage = "cargo xtask docs [--open]")]
+    Docs(Passed),
+    /// Write docs/RFC.md: RFC clauses, the code that obeys them, the tests that prove it
+    Rfc {
+        /// Compare the page with what would be written
+        #[arg(long)]
+        check: bool,
+        /// Compare the lists of clauses with the documents instead, rfcN.txt in FOLDER
+        #[arg(long, value_name = "FOLDER", conflicts_with = "check")]
+        text: Option<PathBuf>,
+    },
+    /// Drive a fuzz target with seeded mutations, on stable; without TARGET, list them
+    #[command(override_usage = "\
+        cargo xtask fuzz [TARGET|all] [--runs N] [--seed S] [--only INDEX] [--file PATH] [--release]")]
+    Fuzz(Passed),
+    /// Run a benchmark; without NAME, list them
+    ///
+    /// `--all` runs kernel, ours and peers in turns, `report` makes a page of it, and `picture` its picture.
+    #[command(override_usage = "cargo xtask bench [NAME] [--json] [ARGUMENT...]
+       cargo xtask bench --all [--quick] [--only NAME,...] [--json FILE]")]
+    Bench(Passed),
+    /// Attack servers beside honest clients, in virtual time and as real processes, and print tables
+    Attacks {
+        /// Fewer clients and fewer kills
+        #[arg(long)]
+        small: bool,
+    },
+    Cards(cards::Options),
+    Suites(suites::Options),
+    /// Generated inputs on the kernel and on the stack, compared (docs/SUITES.md)
+    ///
+    /// calls|packets: run generated programs of socket calls, or generated peers, on both, and compare (root).
+    /// faults: plant faults in a copy of the tree, one at a time, and tell which of them those runs find.
+    /// reasons: write the tables of differences on purpose into docs/BOUNDARY.md and docs/SUITES.md.
+    #[command(verbatim_doc_comment)]
+    #[command(
+        override_usage = "cargo xtask differ calls|packets [--seed N] [--runs N] [--minutes M] [--explain]
+       cargo xtask differ faults [--minutes M] [WORDS...]
+       cargo xtask differ reasons [--check]"
+    )]
+    Differ(Passed),
+    /// The functions that a segment passes on its way, counted in the built program
+    #[command(override_usage = "cargo xtask walk [in] [out]")]
+    Walk(Passed),
+    /// Build everything laid out by what it does under load (profile-guided), into target/pgo
+    Pgo,
+}
 
-  ci [STEP...]         everything that must hold before a change lands, or the named steps
-  tests SECONDS COMMAND...
-                       run tests, and end them, and what they leave behind, when none ends for so long
-  tidy                 sizes, left-overs, forbidden unsafe, who may import whom
-  circles [CRATE]      the files of a crate that lead to each other by what they import
-  headers              write headers and manual pages of the library for C programs from its functions
-  wasm                 prove that core/* imports nothing: no I/O, no clock, no operating system
-  deny                 licences, sources and known vulnerabilities of dependencies
-  docs [--open]        the documentation, without warnings
-  rfc [--check]        write docs/RFC.md: RFC clauses, the code that obeys them, the tests that prove it
-  rfc --text FOLDER    compare the lists of clauses with the documents, rfcN.txt in FOLDER
-  fuzz [TARGET] [--runs N] [--seed S] [--release]
-                       drive a fuzz target with seeded mutations, on stable; without TARGET, list them
-  bench [NAME] [--json] [ARGUMENT...]
-                       run a benchmark; without NAME, list them
-  bench --all [--quick] [--only NAME,...] [--json FILE]
-                       kernel, ours and peers in turns; `bench report` makes a page of it, `bench picture` its picture
-  attacks [--small]    attack servers beside honest clients, in virtual time and as real processes, and print tables
-  cards [--short] [--only WORDS]
-                       boot guests with real network drivers and try the links in them; `cards --help` says more
-  suites [--short] [--only WORDS]
-                       run suites of other projects on the kernel and on the stack; `suites --help` says more
-  differ calls|packets [--seed N] [--runs N] [--minutes M] [--explain]
-                       run generated programs of socket calls, or generated peers, on the kernel and on the stack,
-                       and compare (root; docs/SUITES.md)
-  differ faults [--minutes M] [WORDS...]
-                       plant faults in a copy of the tree, one at a time, and tell which of them those runs find
-  differ reasons [--check]
-                       write the tables of differences on purpose into docs/BOUNDARY.md and docs/SUITES.md
-  walk [in] [out]      the functions that a segment passes on its way, counted in the built program
-  pgo                  build everything laid out by what it does under load (profile-guided), into target/pgo
-";
+/// Arguments that another program reads.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+struct Passed {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (command, rest) = match arguments.split_first() {
-        Some((command, rest)) => (command.as_str(), rest),
-        None => ("help", [].as_slice()),
-    };
-    let outcome = match command {
-        "ci" => ci::ci(rest),
-        "attacks" => attacks::attacks(rest),
-        "cards" => cards::cards(rest),
-        "suites" => suites::suites(rest),
-        "tests" => tests(rest),
-        "tidy" => tidy::tidy(),
-        "circles" => tidy::circles(rest.first().map(String::as_str)),
-        "headers" => headers(),
-        "wasm" => wasm::prove(),
-        "deny" => deny::deny(),
-        "differ" => differ::differ(rest),
-        "docs" => docs(rest),
-        "rfc" => rfc::rfc(rest),
-        "fuzz" => fuzz(rest),
-        "bench" => bench(rest),
-        "pgo" => pgo::pgo(),
-        "walk" => benchmark(&[], &[vec!["walk".into()], rest.to_vec()].concat()),
-        "help" | "-h" | "--help" => {
-            print!("{HELP}");
-            Ok(())
-        }
-        other => Err(format!("no command `{other}`\n\n{HELP}")),
+    let words: Vec<String> = std::env::args().collect();
+    let outcome = match Command::parse_from(&words) {
+        Command::Ci { step } => ci::ci(&step),
+        Command::Tests { seconds, command } => tests(seconds, &command),
+        Command::Tidy => tidy::tidy(),
+        Command::Circles { package } => tidy::circles(package.as_deref()),
+        Command::Headers => headers(),
+        Command::Wasm => wasm::prove(),
+        Command::Deny => deny::deny(),
+        Command::Docs(Passed { arguments }) => docs(&arguments),
+        Command::Rfc { text: Some(folder), .. } => rfc::recount(&folder),
+        Command::Rfc { check, .. } => rfc::rfc(check),
+        Command::Fuzz(Passed { arguments }) => fuzz(&arguments),
+        Command::Bench(Passed { arguments }) => bench(&arguments),
+        Command::Attacks { small } => attacks::attacks(small),
+        Command::Cards(options) => cards::cards(&options, &words[2..]),
+        Command::Suites(options) => suites::suites(&options),
+        Command::Differ(Passed { arguments }) => differ::differ(&arguments),
+        Command::Walk(Passed { arguments }) => benchmark(&[], &[vec!["walk".into()], arguments].concat()),
+        Command::Pgo => pgo::pgo(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("xtask {command}: {why}");
+            eprintln!("xtask {}: {why}", words[1]);
             ExitCode::FAILURE
         }
     }
 }
 
 /// Runs tests as the gate does.
-fn tests(rest: &[String]) -> Outcome {
-    let [seconds, program, arguments @ ..] = rest else {
-        return Err(format!("a limit and a command\n\n{HELP}"));
-    };
-    let seconds = seconds.parse().map_err(|_| format!("`{seconds}` is no number of seconds"))?;
+fn tests(seconds: u64, command: &[String]) -> Outcome {
+    let (program, arguments) = command.split_first().ok_or("no command")?;
     run::tool(program).args(arguments).check_tests(std::time::Duration::from_secs(seconds))
 }
 

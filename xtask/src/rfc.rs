@@ -22,15 +22,8 @@ const PROTOCOL: u32 = 9293;
 const CLAUSES: &str = "docs/rfc";
 const PAGE: &str = "docs/RFC.md";
 
-/// Writes the page, or with `--check` complains if it is not what it would be. `--text FOLDER` compares the lists with
-/// the documents themselves.
-pub(crate) fn rfc(arguments: &[String]) -> Outcome {
-    let check = match arguments {
-        [] => false,
-        [one] if one == "--check" => true,
-        [text, folder] if text == "--text" => return recount(Path::new(folder)),
-        _ => return Err("there are only --check and --text FOLDER".into()),
-    };
+/// Writes the page, or with `check` complains if it is not what it would be.
+pub(crate) fn rfc(check: bool) -> Outcome {
     let documents = documents()?;
     let trace = scan()?;
     let joined = trace.join(&documents);
@@ -52,7 +45,7 @@ pub(crate) fn rfc(arguments: &[String]) -> Outcome {
 }
 
 /// Counts the normative sentences of each document in `folder` (`rfcN.txt`) again. Prints those of lists that differ.
-fn recount(folder: &Path) -> Outcome {
+pub(crate) fn recount(folder: &Path) -> Outcome {
     let mut wrong = Vec::new();
     let mut compared = 0;
     for document in documents()? {
@@ -79,7 +72,7 @@ fn recount(folder: &Path) -> Outcome {
 
 /// [`rfc`] as a step of `ci`.
 pub(crate) fn check() -> Outcome {
-    rfc(&["--check".into()])
+    rfc(true)
 }
 
 fn documents() -> Result<Vec<Document>, String> {

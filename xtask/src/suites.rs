@@ -19,53 +19,34 @@ use compare::{Comparison, Side};
 use page::Entry;
 use rows::{LEFT_OUT, Part, SUITES, Suite};
 
-const HELP: &str = "\
-cargo xtask suites [--short] [--only WORD/WORD...] [--list] [--keep-page]
-
-Runs suites of other projects on the kernel and under `millstream run`, and compares the results of each test (root).
-`.ci/setup suites` fetches and builds the suites. A row is SUITE/PART, such as cpython/test_ssl. Without arguments
-every row is run, and the table of docs/SUITES.md is written. A difference must be listed in
-xtask/src/suites/known.rs with its cause, and a listed one must be there.
-  --short         CPython's select, selectors and socketserver, and the quick part of socket
-  --only WORDS    rows that have each of these words, as cpython/test_ssl or libuv; may be repeated
-  --list          name the rows, run none
-  --keep-page     leave docs/SUITES.md as it is";
-
 /// Now, for a person who waits.
 #[allow(clippy::disallowed_methods, reason = "a tool that waits for other programs")]
 fn now() -> Instant {
     Instant::now()
 }
 
-/// Options of the command line.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
-struct Options {
+/// Run suites of other projects on the kernel and on the stack, and compare the results of each test (root).
+///
+/// The stack's side runs under `millstream run`. `.ci/setup suites` fetches and builds the suites. A row is SUITE/PART,
+/// such as cpython/test_ssl. Without arguments every row is run, and the table of docs/SUITES.md is written. A
+/// difference must be listed in xtask/src/suites/known.rs with its cause, and a listed one must be there.
+#[derive(clap::Args, Default)]
+pub(crate) struct Options {
+    /// CPython's select, selectors and socketserver, and the quick part of socket
+    #[arg(long)]
     short: bool,
+    /// Rows that have each of these words, as cpython/test_ssl or libuv; may be repeated
+    #[arg(long, value_name = "WORD/WORD...")]
     only: Vec<String>,
+    /// Name the rows, run none
+    #[arg(long)]
     list: bool,
+    /// Leave docs/SUITES.md as it is
+    #[arg(long)]
     keep_page: bool,
 }
 
 impl Options {
-    fn of(arguments: &[String]) -> Result<Options, String> {
-        let mut options = Options::default();
-        let mut rest = arguments.iter();
-        while let Some(argument) = rest.next() {
-            match argument.as_str() {
-                "--short" => options.short = true,
-                "--only" => {
-                    let words = rest.next().ok_or(format!("{argument} takes a value\n\n{HELP}"))?;
-                    options.only.push(words.clone());
-                }
-                "--list" => options.list = true,
-                "--keep-page" => options.keep_page = true,
-                "--help" | "-h" => return Err(HELP.into()),
-                other => return Err(format!("no option `{other}`\n\n{HELP}")),
-            }
-        }
-        Ok(options)
-    }
-
     /// Was this row asked for?
     fn wants(&self, suite: &Suite, part: &Part) -> bool {
         let has = |words: &String| words.split('/').all(|word| word == suite.name || word == part.name);
@@ -91,12 +72,11 @@ fn missing(rows: &[(&Suite, &Part)]) -> Option<String> {
 }
 
 /// `cargo xtask suites`.
-pub(crate) fn suites(arguments: &[String]) -> Outcome {
-    let options = Options::of(arguments)?;
+pub(crate) fn suites(options: &Options) -> Outcome {
     let all = SUITES.iter().flat_map(|suite| suite.parts.iter().map(move |part| (suite, part)));
     let rows: Vec<_> = all.filter(|(suite, part)| options.wants(suite, part)).collect();
     if rows.is_empty() {
-        return Err(format!("no row has these words: {}\n\n{HELP}", options.only.join(" ")));
+        return Err(format!("no row has these words: {}; `--list` names them", options.only.join(" ")));
     }
     if options.list {
         rows.iter().for_each(|(suite, part)| println!("{}/{}  {}", suite.name, part.name, suite.about));
@@ -139,7 +119,7 @@ pub(crate) fn short() -> Outcome {
         crate::left_out::tell(&format!("{what}; `.ci/setup suites` brings what is needed, as root"));
         return Ok(());
     }
-    suites(&["--short".into(), "--keep-page".into()])
+    suites(&Options { short: true, keep_page: true, ..Options::default() })
 }
 
 /// Runs one part on the kernel and on the stack.
@@ -239,18 +219,15 @@ mod tests {
 
     #[test]
     fn words_choose_rows() {
-        let options =
-            |words: &[&str]| Options::of(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>());
+        let only = |words: &str| Options { only: vec![words.into()], ..Options::default() };
         let count = |options: &Options| {
             let parts = SUITES.iter().flat_map(|suite| suite.parts.iter().map(move |part| (suite, part)));
             parts.filter(|(suite, part)| options.wants(suite, part)).count()
         };
-        let one = options(&["--only", "cpython/test_ssl"]).expect("options");
-        assert_eq!(count(&one), 1);
-        assert!(count(&options(&["--only", "cpython"]).expect("options")) > 10);
-        assert_eq!(count(&options(&["--only", "libuv/test_ssl"]).expect("options")), 0);
-        let short = count(&options(&["--short"]).expect("options"));
+        assert_eq!(count(&only("cpython/test_ssl")), 1);
+        assert!(count(&only("cpython")) > 10);
+        assert_eq!(count(&only("libuv/test_ssl")), 0);
+        let short = count(&Options { short: true, ..Options::default() });
         assert!(short > 0 && short < count(&Options::default()));
-        assert!(options(&["--onyl"]).expect_err("unknown").contains("--only"));
     }
 }
