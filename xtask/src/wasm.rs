@@ -4,10 +4,10 @@
 //! The module is a `no_std` library that calls the widest function of every core room. Were one of them to
 //! bring in std, its panic handler would meet the probe's own, and the build would fail.
 
-mod module;
-
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use wasmparser::{Parser, Payload};
 
 use crate::{Outcome, run};
 
@@ -74,7 +74,7 @@ pub(crate) fn prove() -> Outcome {
         "pub extern \"C\" fn probe(data: &'static &'static [u8]) {{\n    let data = *data;\n{calls}}}"
     );
     let module = build("wasm-probe", &core, &format!("{FOUNDATION}\n#[unsafe(no_mangle)]\n{body}\n"))?;
-    let imports = module::imports(&module).map_err(|why| format!("the module is damaged: {why}"))?;
+    let imports = imports(&module).map_err(|why| format!("the module is damaged: {why}"))?;
     if !imports.is_empty() {
         return Err(format!("core/* asks its host for {}", imports.join(", ")));
     }
@@ -86,10 +86,24 @@ pub(crate) fn prove() -> Outcome {
 /// A module that does import something must not pass, or the proof would prove nothing.
 fn the_proof_can_fail() -> Outcome {
     let module = build("wasm-counterproof", &[], &format!("{FOUNDATION}\n{ASKS}"))?;
-    match module::imports(&module) {
+    match imports(&module) {
         Ok(imports) if imports == ["host.clock"] => Ok(()),
         other => Err(format!("a module that imports host.clock was read as {other:?}")),
     }
+}
+
+/// Every import of a module, as `module.name`.
+fn imports(module: &[u8]) -> wasmparser::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for payload in Parser::new(0).parse_all(module) {
+        if let Payload::ImportSection(section) = payload? {
+            for import in section.into_imports() {
+                let import = import?;
+                found.push(format!("{}.{}", import.module, import.name));
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn core_rooms() -> Result<Vec<String>, String> {
@@ -138,4 +152,21 @@ fn write(path: &PathBuf, text: &str) -> Outcome {
 
 fn told(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: an import is found, and a module that was cut short is an error, never "no imports".
+    use super::imports;
+
+    #[test]
+    fn a_damaged_module_is_an_error() {
+        let whole = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x02\x09\x01\x03env\x01f\0\0";
+        assert_eq!(imports(whole).expect("a module"), ["env.f"]);
+        // Sections may end after the header and after the types; anywhere else one is cut.
+        for end in (0..whole.len()).filter(|end| ![8, 14].contains(end)) {
+            assert!(imports(&whole[..end]).is_err(), "cut after {end} bytes");
+        }
+        assert!(imports(&[&whole[..8], b"\x02\x02\0\0"].concat()).is_err(), "more than its imports");
+    }
 }
