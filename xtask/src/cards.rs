@@ -206,7 +206,6 @@ fn enter(options: &Options, words: &[String]) -> Outcome {
         .arg(me)
         .args(["cards", "--inside"])
         .args(words)
-        .current_dir(run::root())
         .stdin(Stdio::piped())
         .spawn()
         .map_err(|error| format!("unshare: {error}"))?;
