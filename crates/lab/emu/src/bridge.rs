@@ -12,13 +12,12 @@
 //! ```
 
 mod lane;
-mod lateness;
 
 pub(crate) use lane::{Bench, Lane};
-pub use lateness::Lateness;
 
 use crate::pipe::{Pipe, PipeConfig};
 use base::{Duration, Instant, Rng};
+use hdrhistogram::Histogram;
 use pio::{BATCH_MAX, IoError, PacketIo, RxBatch, TxBatch, TxMeta, TxPacket};
 
 /// When to try again where a port takes no more.
@@ -97,8 +96,8 @@ impl Bridge {
         &self.ends[end].lane.counters
     }
 
-    /// How much later than their pipe said packets from port `end` were handed to the other.
-    pub fn lateness(&self, end: usize) -> &Lateness {
+    /// How much later than their pipe said packets from port `end` were handed to the other, in microseconds begun.
+    pub fn lateness(&self, end: usize) -> &Histogram<u64> {
         &self.ends[end].lane.lateness
     }
 

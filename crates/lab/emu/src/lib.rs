@@ -49,7 +49,7 @@ mod router;
 mod rss_card;
 mod switch;
 
-pub use bridge::{Bridge, BridgeCounters, Lateness};
+pub use bridge::{Bridge, BridgeCounters};
 pub use card::{Card, CardConfig, CardCounters, Merging};
 pub use clock::Clock;
 pub use core_host::{App, CoreHost};

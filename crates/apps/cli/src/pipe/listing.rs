@@ -60,9 +60,8 @@ impl Ends {
             let words: Vec<_> = seen.iter().map(|(name, count)| format!("{name} {count}")).collect();
             writeln!(all, "  {}", words.join(", "))?;
         }
-        let micros = |q| late.quantile(q).as_micros();
-        let most = late.most().as_micros();
-        writeln!(all, "  late by us: p50 {}, p99 {}, most {most}", micros(0.5), micros(0.99))
+        let us = |q| late.value_at_quantile(q);
+        writeln!(all, "  late by us: p50 {}, p99 {}, most {}", us(0.5), us(0.99), late.max())
     }
 
     /// Returns the totals as one JSON object.
@@ -84,7 +83,7 @@ impl Ends {
             .into_iter()
             .map(|(name, value)| (name.to_string(), value.into()))
             .collect();
-        let micros = |q| late.quantile(q).as_micros() as u64;
+        let us = |q| late.value_at_quantile(q);
         json!({
             "from": from,
             "to": to,
@@ -93,10 +92,7 @@ impl Ends {
             "bridge": named(BridgeCounters::ROWS, &bridge.counters(end).values()),
             "link": link,
             "inside": pipe.under_way(),
-            "late_us": {
-                "p50": micros(0.5), "p99": micros(0.99), "p999": micros(0.999),
-                "most": late.most().as_micros() as u64,
-            },
+            "late_us": { "p50": us(0.5), "p99": us(0.99), "p999": us(0.999), "most": late.max() },
         })
     }
 }

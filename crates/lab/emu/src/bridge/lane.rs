@@ -1,10 +1,11 @@
 //! One way between two ports: packets as a wire would carry them, a pipe, and frames of the port that they leave by.
 
-use super::{BridgeCounters, Lateness};
+use super::BridgeCounters;
 use crate::medium::{Meta, Packet, packet_of};
 use crate::nic::{self, ip_len};
 use crate::pipe::{Pipe, PipeConfig};
 use base::Instant;
+use hdrhistogram::Histogram;
 use pio::{Caps, Medium, PacketIo, RxChecksum, RxMeta, TxMeta};
 use ring::Frame;
 
@@ -17,7 +18,7 @@ pub(crate) struct Lane {
     /// The frames so far of a packet that comes in several.
     joined: Vec<u8>,
     pub(crate) counters: BridgeCounters,
-    pub(crate) lateness: Lateness,
+    pub(crate) lateness: Histogram<u64>,
 }
 
 /// Buffers that the lanes of one thread share.
@@ -35,7 +36,7 @@ impl Lane {
             pipe: Pipe::new(config, seed).numbered(number),
             joined: Vec::new(),
             counters: BridgeCounters::default(),
-            lateness: Lateness::default(),
+            lateness: Histogram::new_with_bounds(1, 60_000_000, 3).expect("bounds in order"),
         }
     }
 
@@ -134,7 +135,7 @@ impl Lane {
             bench.spare.push(packet);
             if fits {
                 self.counters.sent += 1;
-                self.lateness.note(now.since(due));
+                self.lateness.saturating_record(now.since(due).as_nanos().div_ceil(1_000) as u64);
                 return Some(frame);
             }
             self.counters.oversize += 1;

@@ -96,10 +96,7 @@ fn frames_leave_when_the_pipe_says_and_not_before() {
     assert_eq!(turn(&mut bridge, 17_250), None);
     assert_eq!(received(&mut right), [[2; 1000]]);
     let late = bridge.lateness(0);
-    assert_eq!(
-        (late.count(), late.quantile(0.5), late.most().as_micros()),
-        (2, Duration::from_micros(1), 250)
-    );
+    assert_eq!((late.len(), late.value_at_quantile(0.5), late.max()), (2, 0, 250));
     assert_eq!((bridge.counters(0).received, bridge.counters(0).sent, bridge.counters(1).sent), (2, 2, 1));
 }
 
