@@ -6,8 +6,9 @@
 //! sysctls of a fresh namespace with CUBIC by route, and `Config::default()`.
 
 use crate::bed::{of_file, our_command};
+use crate::peers;
 use crate::wire::{RIGHT, Wire};
-use crate::{peers, stats};
+use lab::stats;
 use lab::{Experiment, Task};
 use serde_json::Value;
 use std::collections::BTreeMap;

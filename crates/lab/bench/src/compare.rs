@@ -4,7 +4,6 @@
 //! One table, [`WORKLOADS`], has a row for each workload; the command line, the page and the list in
 //! docs/PERFORMANCE.md come from it.
 
-mod bars;
 pub(crate) mod contender;
 pub mod contest;
 pub(crate) mod few;

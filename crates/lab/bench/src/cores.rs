@@ -1,7 +1,8 @@
 //! Short connections on one core and on more: a pair of stacks for each core, which share nothing but the machine.
 
+use crate::Plan;
 use crate::memory::{self, Load};
-use crate::{Plan, stats};
+use lab::stats;
 use serde_json::{Value, json};
 use std::sync::Barrier;
 

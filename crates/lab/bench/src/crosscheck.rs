@@ -4,10 +4,11 @@
 //! the kernel, our stack in the kernel's place, and our stack in virtual time; who receives is the kernel, or in
 //! virtual time our stack.
 
+use crate::Plan;
 use crate::bed::{our_command, sh};
 use crate::wire::{LEFT, Wire};
-use crate::{Plan, stats};
 use base::Rng;
+use lab::stats;
 use serde_json::{Value, json};
 use std::path::Path;
 

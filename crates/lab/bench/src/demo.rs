@@ -3,8 +3,9 @@
 //!
 //! With privilege ours sits on the same veth link as the kernel's servers (AF_XDP); without, on a tap device.
 
+use crate::Plan;
 use crate::bed::{Bed, CLIENT_CPU, Programs, SERVER_ADDR, Server, of_file, our_command, sh};
-use crate::{Plan, stats};
+use lab::stats;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

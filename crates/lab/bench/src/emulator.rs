@@ -1,9 +1,10 @@
 //! Cost of the network in virtual time: packets through pipes, segments of whole stacks, and an experiment.
 
 use crate::ends::{self, SINK, SOURCE};
-use crate::{Plan, now, stats};
+use crate::{Plan, now};
 use base::{Duration, Instant, Rate};
 use emu::{App, CoreHost, Host, Network, PipeConfig, PortConfig, Queue, SimPort};
+use lab::stats;
 use pio::{PacketIo, RxBatch, TxBatch, TxMeta, TxPacket};
 use serde_json::{Value, json};
 use stack::{ConnId, Core, ListenerId, Notice};

@@ -4,7 +4,8 @@
 
 use crate::again::{self, Case};
 use crate::count::counted;
-use crate::{Plan, now, stats};
+use crate::{Plan, now};
+use lab::stats;
 use serde_json::{Value, json};
 
 /// Bytes of request and answer, per cent of connections to peers that come again, and how many those are.

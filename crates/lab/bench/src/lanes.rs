@@ -6,9 +6,10 @@ mod ideal;
 
 use self::ideal::Ideal;
 use crate::ends::{self, SINK, SOURCE};
-use crate::{Plan, now, stats};
+use crate::{Plan, now};
 use base::{Duration, Instant, Seq};
 use lab::mulwin::{Locks, locks_leave};
+use lab::stats;
 use pio::{ChecksumOffload, GATHER_MAX, Gather, Lanes, PacketIo, SegmentationOffload, TxMeta};
 use serde_json::{Value, json};
 use stack::{ConnId, Core, Notice};

@@ -28,7 +28,6 @@ pub mod programs;
 pub mod same;
 pub mod scale;
 pub mod smol;
-pub mod stats;
 pub mod trace;
 pub mod walk;
 pub mod wire;

@@ -5,7 +5,8 @@
 //! round: the *ideal responder* shows how much of that no server can avoid.
 
 use crate::bed::{Bed, Programs, SERVER_ADDR, Server, machine_busy_us, our_command};
-use crate::{Plan, now, stats};
+use crate::{Plan, now};
+use lab::stats;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -113,18 +114,14 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
             samples[1].iter().zip(&ideal).map(|(s, b)| s.server_us - s.spin_us - b).collect();
         row.insert("us_over_ideal_without_spin".into(), stats::median(&worked).into());
         row.insert("cpu_ratio_to_kernel".into(), stats::ratio(&ours, &kernel).into());
-        row.insert(
-            "rate_ratio_to_kernel".into(),
-            stats::ratio(&column(1, |s| s.rate), &column(0, |s| s.rate)).into(),
-        );
-        row.insert(
-            "p50_ratio_to_kernel".into(),
-            stats::ratio(&column(1, |s| s.p50), &column(0, |s| s.p50)).into(),
-        );
-        row.insert(
-            "p99_ratio_to_kernel".into(),
-            stats::ratio(&column(1, |s| s.p99), &column(0, |s| s.p99)).into(),
-        );
+        let figures: [(_, fn(&Sample) -> f64); 3] = [
+            ("rate_ratio_to_kernel", |s| s.rate),
+            ("p50_ratio_to_kernel", |s| s.p50),
+            ("p99_ratio_to_kernel", |s| s.p99),
+        ];
+        for (name, f) in figures {
+            row.insert(name.into(), stats::ratio(&column(1, f), &column(0, f)).into());
+        }
         rows.push(Value::Object(row));
     }
     Ok(json!({"bench": "link", "rounds": plan.rounds, "seconds": plan.seconds, "rows": rows}))

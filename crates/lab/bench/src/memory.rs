@@ -9,8 +9,9 @@ pub(crate) use some::{rate as some, rest};
 
 use crate::bed::of_file;
 use crate::compare::few::{Few, batches};
-use crate::{Plan, now, smol, stats};
+use crate::{Plan, now, smol};
 use base::{Addr, Duration, Endpoint, Instant};
+use lab::stats;
 use pio::{Fit, Lanes, PacketIo, PairConfig, pair};
 use serde_json::{Value, json};
 use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr};

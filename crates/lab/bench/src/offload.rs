@@ -6,8 +6,9 @@ mod link;
 
 use self::link::Manner;
 use crate::count::counted;
-use crate::{Plan, now, stats};
+use crate::{Plan, now};
 use base::{Addr, Duration, Endpoint, Instant};
+use lab::stats;
 use pio::{BATCH_MAX, Card, CardConfig, PacketIo, PairConfig, pair};
 use serde_json::{Value, json};
 use stack::{ConnId, Connect, Core, CoreConfig, Listen, Notice, Offload, OwnAddr};

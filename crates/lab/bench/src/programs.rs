@@ -9,7 +9,7 @@ mod rows;
 use crate::bed::{
     Bed, CLIENT_BASE, CLIENT_CPU, SERVER_ADDR, SERVER_CPU, Server, TAP_ADDR, of_file, our_command, sh,
 };
-use crate::stats;
+use lab::stats;
 pub use rows::ALL;
 use serde_json::{Value, json};
 use std::fmt::Write as _;

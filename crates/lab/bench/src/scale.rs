@@ -3,7 +3,8 @@
 
 use crate::bed::of_file;
 use crate::memory::{Bed, Load, ROUNDS, resident};
-use crate::{Plan, now, stats};
+use crate::{Plan, now};
+use lab::stats;
 use serde_json::{Value, json};
 
 /// Established connections, row by row: one bed, which fills.

@@ -1,7 +1,8 @@
 //! Cost of watching every packet: one bulk flow with SIFTR off and on, and with a capture, in turns.
 
 use crate::bed::{Bed, Programs, SERVER_ADDR, Server, of_file, our_command};
-use crate::{Plan, link, stats};
+use crate::{Plan, link};
+use lab::stats;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

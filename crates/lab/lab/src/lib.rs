@@ -49,7 +49,7 @@ pub mod report;
 mod run;
 mod shipped;
 mod spec;
-mod stats;
+pub mod stats;
 mod store;
 mod sweep;
 #[cfg(test)]

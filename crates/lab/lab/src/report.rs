@@ -1,4 +1,5 @@
-//! Report of a sweep: one page without anything from elsewhere, and a table for programs.
+//! Report of a sweep: one page without anything from elsewhere, and a table for programs. Other results make their page
+//! of the same parts.
 
 #[cfg(feature = "parquet")]
 mod columns;
@@ -15,21 +16,20 @@ use crate::check::{Verdict, describe, estimate};
 use crate::grid::typed;
 use crate::measure::with_unit;
 use crate::run::{Outcome, Series};
-use crate::spec::{Experiment, Plot, Point};
+use crate::spec::{Experiment, Point};
 use crate::store::Store;
 use crate::sweep::Failure;
-
-use draw::Drawing;
 
 #[cfg(feature = "parquet")]
 pub use columns::{TableError, runs, series};
 pub use csv::csv;
+pub use draw::{Drawing, Line};
 
 /// How pages look: light, dark and on paper.
-pub const STYLE: &str = include_str!("report/page.css");
-/// Scripts that make them interactive, in this order: plots in boxes of class `plot` from the JSON in them (see
-/// [`data`]), and what is around them, of which a button `#theme` must be there.
-pub const SCRIPTS: [&str; 2] = [include_str!("report/plot.js"), include_str!("report/page.js")];
+const STYLE: &str = include_str!("report/page.css");
+/// Scripts that make them interactive, in this order: plots in boxes of class `plot` from the JSON in them, and what is
+/// around them, of which a button `#theme` must be there.
+const SCRIPTS: [&str; 2] = [include_str!("report/plot.js"), include_str!("report/page.js")];
 
 /// Combinations that stand side by side in a table.
 const ACROSS_MAX: usize = 6;
@@ -63,33 +63,42 @@ pub fn replay(file: &str, point: &Point, seed: u64) -> String {
     format!("millstream lab replay {file}{at} --seed {seed}")
 }
 
+/// Begins a page with this title and with links to its parts, each an anchor and its name.
+pub fn head(title: &str, parts: &[(&str, &str)]) -> String {
+    let title = escape(title);
+    let mut page = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\"><title>{title}</title><style>{STYLE}</style></head>\
+         <body><header><h1>{title}</h1><button type=\"button\" id=\"theme\">light or dark</button></header>"
+    );
+    if parts.len() > 1 {
+        let link =
+            |(anchor, name): &(&str, &str)| format!("<a href=\"#{}\">{}</a>", escape(anchor), escape(name));
+        page += &format!("<nav>{}</nav>", parts.iter().map(link).collect::<String>());
+    }
+    page
+}
+
+/// Ends a page: its scripts.
+pub fn tail(page: &mut String) {
+    SCRIPTS.iter().for_each(|script| *page += &format!("<script>{script}</script>"));
+    *page += "</body></html>\n";
+}
+
 /// Writes the whole page.
 ///
 /// # Errors
 /// `into` takes no more, or courses cannot be read.
 pub fn html(chapters: &[Chapter<'_>], into: &mut impl Write) -> io::Result<()> {
-    let mut page = String::from("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">");
-    page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">";
-    page += "<title>Millstream laboratory</title>";
-    page += &format!(
-        "<style>{}</style></head><body><header><h1>Millstream laboratory</h1>\
-         <button type=\"button\" id=\"theme\">light or dark</button></header>",
-        STYLE
-    );
-    if chapters.len() > 1 {
-        page += "<nav>";
-        for Chapter { experiment, .. } in chapters {
-            page += &format!("<a href=\"#{0}\">{0}</a>", escape(&experiment.name));
-        }
-        page += "</nav>";
-    }
+    let names: Vec<_> = chapters.iter().map(|chapter| chapter.experiment.name.as_str()).collect();
+    let mut page =
+        head("Millstream laboratory", &names.iter().map(|name| (*name, *name)).collect::<Vec<_>>());
     for chapter in chapters {
         into.write_all(page.as_bytes())?;
         page.clear();
         chapter.write(&mut page)?;
     }
-    SCRIPTS.iter().for_each(|script| page += &format!("<script>{script}</script>"));
-    page += "</body></html>\n";
+    tail(&mut page);
     into.write_all(page.as_bytes())
 }
 
@@ -116,7 +125,7 @@ impl<'a> Chapter<'a> {
         self.write_failures(page);
         self.write_verdicts(page);
         for (plot, drawing) in spec.plots.iter().zip(self.drawings()?) {
-            write_plot(page, plot, &drawing);
+            write_plot(page, &plot.title, &drawing);
         }
         self.write_measures(page);
         self.write_runs(page);
@@ -131,25 +140,24 @@ impl<'a> Chapter<'a> {
         if self.verdicts.is_empty() {
             return;
         }
-        *page += "<h3>Expected and seen</h3><div class=\"wide\"><table>";
-        *page += "<thead><tr><th></th><th>Expected</th><th>Where</th><th>Seen</th><th>Runs</th></tr></thead><tbody>";
-        for Verdict { expected, at, seen, runs, holds, why } in self.verdicts {
+        *page += "<h3>Expected and seen</h3>";
+        let row = |Verdict { expected, at, seen, runs, holds, why }: &Verdict| {
             let mark = if *holds { "holds" } else { "fails" };
             let (expected, at, seen) = (escape(expected), escape(at), escape(seen));
             let why = if *holds { String::new() } else { format!("<br>{}", escape(why)) };
-            *page += &format!(
-                "<tr><td class=\"{mark}\">{mark}</td><td>{expected}</td><td>{at}</td><td>{seen}{why}</td>\
-                 <td class=\"number\">{runs}</td></tr>"
-            );
-        }
-        *page += "</tbody></table></div>";
+            format!(
+                "<td class=\"{mark}\">{mark}</td><td>{expected}</td><td>{at}</td><td>{seen}{why}</td>\
+                 <td class=\"number\">{runs}</td>"
+            )
+        };
+        table(page, "", &["", "Expected", "Where", "Seen", "Runs"], self.verdicts.iter().map(row));
     }
 
     /// Means over the seeds: measures down and combinations across, or the other way where there are many.
     fn write_measures(&self, page: &mut String) {
         let means = self.means();
-        let names: Vec<String> = means.measures.iter().map(|name| escape(&with_unit(name))).collect();
-        let places: Vec<String> = means.points.iter().map(|mean| escape(&describe(mean.point))).collect();
+        let names: Vec<String> = means.measures.iter().map(|name| with_unit(name)).collect();
+        let places: Vec<String> = means.points.iter().map(|mean| describe(mean.point)).collect();
         let cell = |place: usize, name: usize| match means.points[place].seen[name] {
             Some((mean, half)) => format!("<td class=\"number\">{mean:.4} ± {half:.4}</td>"),
             None => "<td></td>".into(),
@@ -157,10 +165,10 @@ impl<'a> Chapter<'a> {
         *page += "<h3>Means</h3>";
         if places.len() > ACROSS_MAX {
             let (shown, rest) = places.split_at(places.len().min(DOWN_MAX));
-            table(page, " class=\"means\"", shown, &names, cell);
+            grid(page, "means", shown, &names, cell);
             told(page, rest.len(), "combinations more are not listed");
         } else {
-            table(page, "", &names, &places, |name, place| cell(place, name));
+            grid(page, "", &names, &places, |name, place| cell(place, name));
         }
     }
 
@@ -198,17 +206,16 @@ impl<'a> Chapter<'a> {
         if self.failures.is_empty() {
             return;
         }
-        *page += "<h3 class=\"fails\">Runs that brought nothing</h3><div class=\"wide\"><table>";
-        *page += "<thead><tr><th>Where</th><th>Seed</th><th>Why</th><th>Again</th></tr></thead><tbody>";
-        for Failure { point, seed, why } in &self.failures {
+        *page += "<h3 class=\"fails\">Runs that brought nothing</h3>";
+        let row = |Failure { point, seed, why }: &&Failure| {
             let (at, why) = (escape(&describe(point)), escape(why));
             let again = escape(&replay(self.file, point, *seed));
-            *page += &format!(
-                "<tr><td>{at}</td><td class=\"number\">{seed}</td>\
-                 <td class=\"why\">{why}</td><td><code>{again}</code></td></tr>"
-            );
-        }
-        *page += "</tbody></table></div>";
+            format!(
+                "<td>{at}</td><td class=\"number\">{seed}</td><td class=\"why\">{why}</td>\
+                 <td><code>{again}</code></td>"
+            )
+        };
+        table(page, "", &["Where", "Seed", "Why", "Again"], self.failures.iter().map(row));
     }
 
     /// Means of all measures at all combinations.
@@ -262,9 +269,9 @@ struct Place<'a> {
 }
 
 /// Nothing if nothing of what is to be shown was seen.
-fn write_plot(page: &mut String, plot: &Plot, drawing: &Drawing) {
+fn write_plot(page: &mut String, title: &str, drawing: &Drawing) {
     if !drawing.is_empty() {
-        *page += &format!("<h3>{}</h3><div class=\"plot\">{}</div>", escape(&plot.title), data(drawing));
+        *page += &format!("<h3>{}</h3>{}", escape(title), drawing.html());
         told(page, drawing.left_out, "lines more are not drawn");
     }
 }
@@ -273,7 +280,7 @@ fn write_plot(page: &mut String, plot: &Plot, drawing: &Drawing) {
 ///
 /// # Panics
 /// If it is nothing that JSON can say.
-pub fn data(what: &impl Serialize) -> String {
+fn data(what: &impl Serialize) -> String {
     let text = serde_json::to_string(what).expect("strings and numbers").replace("</", "<\\/");
     format!("<script type=\"application/json\">{text}</script>")
 }
@@ -285,22 +292,29 @@ fn told(page: &mut String, count: usize, what: &str) {
     }
 }
 
-fn table(
+/// Writes a table of this class: the names of its columns, and the cells of each row as they stand in the page.
+pub fn table(page: &mut String, class: &str, columns: &[&str], rows: impl Iterator<Item = String>) {
+    *page += &format!("<div class=\"wide\"><table class=\"{class}\"><thead><tr>");
+    columns.iter().for_each(|name| *page += &format!("<th>{}</th>", escape(name)));
+    *page += "</tr></thead><tbody>";
+    rows.for_each(|cells| *page += &format!("<tr>{cells}</tr>"));
+    *page += "</tbody></table></div>";
+}
+
+/// A table with names down its first column as well.
+fn grid(
     page: &mut String,
     class: &str,
     down: &[String],
     across: &[String],
     cell: impl Fn(usize, usize) -> String,
 ) {
-    *page += &format!("<div class=\"wide\"><table{class}><thead><tr><th></th>");
-    across.iter().for_each(|name| *page += &format!("<th>{name}</th>"));
-    *page += "</tr></thead><tbody>";
-    for (row, name) in down.iter().enumerate() {
-        *page += &format!("<tr><td>{name}</td>");
-        (0..across.len()).for_each(|column| *page += &cell(row, column));
-        *page += "</tr>";
-    }
-    *page += "</tbody></table></div>";
+    let columns: Vec<&str> = [""].into_iter().chain(across.iter().map(String::as_str)).collect();
+    let row = |(row, name): (usize, &String)| {
+        let cells: String = (0..across.len()).map(|column| cell(row, column)).collect();
+        format!("<td>{}</td>{cells}", escape(name))
+    };
+    table(page, class, &columns, down.iter().enumerate().map(row));
 }
 
 /// Seeds as people write them: `1-10`, or all of them where they have gaps.
@@ -313,7 +327,8 @@ fn span(seeds: &BTreeSet<u64>) -> String {
     }
 }
 
-fn escape(text: &str) -> String {
+/// Text as it stands in a page.
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -58,6 +58,19 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted[low] + (sorted[high] - sorted[low]) * at.fract()
 }
 
+/// The median of values in any order; NaN of nothing.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    quantile(&sorted, 0.5)
+}
+
+/// The median of the pairwise ratios `a[i] / b[i]`: fair to drift, which hits both of a pair alike.
+pub fn ratio(a: &[f64], b: &[f64]) -> f64 {
+    let ratios: Vec<_> = a.iter().zip(b).map(|(a, b)| a / b).collect();
+    median(&ratios)
+}
+
 /// Jain's index of fairness: 1 if all shares are equal, 1/n if one has everything; NaN of nothing.
 pub fn jain(shares: &[f64]) -> f64 {
     let (sum, squares) = (shares.iter().sum::<f64>(), shares.iter().map(|share| share * share).sum::<f64>());
@@ -83,7 +96,9 @@ mod tests {
     fn quantiles_and_fairness() {
         let sorted = [1.0, 2.0, 3.0, 4.0];
         assert_eq!((quantile(&sorted, 0.0), quantile(&sorted, 0.5), quantile(&sorted, 1.0)), (1.0, 2.5, 4.0));
-        assert!(quantile(&[], 0.5).is_nan());
+        assert!(quantile(&[], 0.5).is_nan() && median(&[]).is_nan());
+        assert_eq!((median(&[3.0, 1.0, 2.0]), median(&[4.0, 1.0, 2.0, 3.0])), (2.0, 2.5));
+        assert_eq!(ratio(&[2.0, 8.0, 3.0], &[1.0, 2.0, 3.0]), 2.0);
         assert_eq!(jain(&[1.0, 1.0, 1.0, 1.0]), 1.0);
         assert_eq!(jain(&[4.0, 0.0, 0.0, 0.0]), 0.25);
     }

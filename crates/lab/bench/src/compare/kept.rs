@@ -4,7 +4,7 @@
 use super::figure::OTHERS;
 use super::run::DISTURBED;
 use super::{Point, Workload};
-use crate::stats;
+use lab::stats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;

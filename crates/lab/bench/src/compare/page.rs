@@ -1,16 +1,15 @@
 //! The page: where we stand, a chart for each workload, all figures, and the configuration.
 
-use super::bars::{Bar, Cluster, draw, escape};
 use super::contender::{CONTENDERS, Contender};
 use super::figure::{self, Figure, written};
 use super::kept::{Entry, Ran, RanPoint, Results};
 use super::{Group, WORKLOADS, Workload, find};
-use crate::stats;
-use serde_json::json;
+use lab::report::{Drawing, Line, escape, head, table, tail};
+use lab::stats::median;
 use std::path::{Path, PathBuf};
 
-/// Points that are drawn as bars; more are a curve.
-const BARS_MAX: usize = 3;
+/// Points that stand side by side by their names; more are a curve over their values.
+const NAMED_MAX: usize = 3;
 /// Contenders that are our own stack, or none at all: nothing has to be ahead of them.
 const NOT_OTHERS: [&str; 5] = ["millstream", "paired", "spinning", "blocking", "ideal"];
 
@@ -34,10 +33,10 @@ pub fn ranges(from: &[PathBuf]) -> Result<String, String> {
     if let Some((file, _)) = from.iter().zip(&all).find(|(_, results)| results.workloads.is_empty()) {
         return Err(format!("{}: no workload in it", file.display()));
     }
-    Ok(table(&all))
+    Ok(markdown(&all))
 }
 
-fn table(all: &[Results]) -> String {
+fn markdown(all: &[Results]) -> String {
     let mut text = String::new();
     for (nth, results) in (1..).zip(all) {
         let machine = |key: &str| results.machine.get(key).map_or("unknown", String::as_str);
@@ -91,43 +90,31 @@ fn html(results: &Results) -> Result<String, String> {
     if rows.is_empty() {
         return Err("no workload in it".into());
     }
-    let mut page = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\"><title>Millstream beside its \
-         peers</title><style>{}{}</style></head><body><header><h1>Millstream beside its peers</h1><button \
-         type=\"button\" id=\"theme\">light or dark</button></header>",
-        lab::report::STYLE,
-        include_str!("page.css")
-    );
+    let of_group = |group: Group| rows.iter().filter(move |row| row.workload.group == group);
+    let groups: Vec<Group> =
+        Group::ALL.into_iter().filter(|group| of_group(*group).next().is_some()).collect();
+    let anchors: Vec<String> = groups.iter().map(|group| format!("{group:?}")).collect();
+    let mut parts: Vec<_> =
+        anchors.iter().zip(&groups).map(|(anchor, group)| (anchor.as_str(), group.words().0)).collect();
+    parts.push(("with", "Configuration"));
+    let mut page = head("Millstream beside its peers", &parts);
     let machine = |key: &str| results.machine.get(key).map_or("", String::as_str);
     page += &format!(
-        "<p class=\"about\">{}; {}. Contenders took turns; bars are medians of the rounds, whiskers the interval \
-         that holds the median with at least 93 % (all rounds where they are fewer than eight). CPU counts all of a \
-         server's threads; of all cores, everything.</p>",
+        "<p class=\"about\">{}; {}. Contenders took turns; points are medians of the rounds, whiskers reach from the \
+         least to the greatest of them. CPU counts all of a server's threads; of all cores, everything.</p>",
         escape(machine("processor")),
         escape(machine("kernel"))
     );
-    page += "<nav>";
-    for group in Group::ALL.into_iter().filter(|group| rows.iter().any(|row| row.workload.group == *group)) {
-        page += &format!("<a href=\"#{group:?}\">{}</a>", escape(group.words().0));
-    }
-    page += "<a href=\"#with\">Configuration</a></nav>";
     standing(&mut page, &rows);
-    for group in Group::ALL {
-        let mut of_group = rows.iter().filter(|row| row.workload.group == group).peekable();
-        if of_group.peek().is_some() {
-            let (title, about) = group.words();
-            page += &format!(
-                "<h2 id=\"{group:?}\">{}</h2><p class=\"about\">{}</p>",
-                escape(title),
-                escape(about)
-            );
-            of_group.for_each(|row| row.write(&mut page));
-        }
+    for (group, anchor) in groups.iter().zip(&anchors) {
+        let (title, about) = group.words();
+        page +=
+            &format!("<h2 id=\"{anchor}\">{}</h2><p class=\"about\">{}</p>", escape(title), escape(about));
+        of_group(*group).for_each(|row| row.write(&mut page));
     }
     configuration(&mut page, results);
-    lab::report::SCRIPTS.iter().for_each(|script| page += &format!("<script>{script}</script>"));
-    Ok(page + "</body></html>\n")
+    tail(&mut page);
+    Ok(page)
 }
 
 /// Writes the ratio to the best other at each point: above 1 is ahead.
@@ -137,29 +124,26 @@ fn standing(page: &mut String, rows: &[Row<'_>]) {
         return;
     }
     *page += "<h2>Where it stands</h2><p class=\"about\">Millstream, as it comes, beside the best of the others: \
-              above 1 it is ahead, whatever the figure.</p><div class=\"bars\"><table \
-              class=\"standing\"><thead><tr><th>Workload</th><th>Figure</th><th>Millstream / best \
-              other</th></tr></thead><tbody>";
-    for row in known {
-        let cells: Vec<_> = row
-            .ratios()
-            .map(|(point, who, ratio)| {
-                let mark = if ratio >= 1.0 { "holds" } else { "fails" };
-                let (label, who) = (escape(point), escape(label(who)));
-                let ratio = format!("<span class=\"{mark}\">{ratio:.2}</span>");
-                format!("<span class=\"ratio\" title=\"beside {who}\">{label} {ratio}</span>")
-            })
-            .collect();
-        let figure = figure::of(row.workload.charts[0]).map_or("", |figure| figure.title);
-        *page += &format!(
-            "<tr><td><a href=\"#{0}\">{1}</a></td><td>{2}</td><td>{3}</td></tr>",
+              above 1 it is ahead, whatever the figure.</p>";
+    let cells = |row: &&Row<'_>| {
+        let ratio = |(point, who, ratio): (&str, &str, f64)| {
+            let mark = if ratio >= 1.0 { "holds" } else { "fails" };
+            format!(
+                "<span class=\"ratio\" title=\"beside {}\">{} <span class=\"{mark}\">{ratio:.2}</span></span>",
+                escape(label(who)),
+                escape(point)
+            )
+        };
+        format!(
+            "<td><a href=\"#{}\">{}</a></td><td>{}</td><td>{}</td>",
             row.workload.name,
             escape(row.workload.title),
-            escape(figure),
-            cells.join(" · ")
-        );
-    }
-    *page += "</tbody></table></div>";
+            escape(figure::of(row.workload.charts[0]).map_or("", |figure| figure.title)),
+            row.ratios().map(ratio).collect::<Vec<_>>().join(" · ")
+        )
+    };
+    let columns = ["Workload", "Figure", "Millstream / best other"];
+    table(page, "standing whole", &columns, known.iter().map(cells));
 }
 
 fn label(name: &str) -> &str {
@@ -167,11 +151,12 @@ fn label(name: &str) -> &str {
 }
 
 impl Entry {
-    /// Median, and the ends of its interval.
+    /// Median, least and greatest of the rounds.
     fn of(&self, figure: &str) -> Option<(f64, f64, f64)> {
-        let values = self.figures.get(figure).filter(|values| !values.is_empty())?;
-        let (low, high) = stats::interval(values);
-        Some((stats::median(values), low, high))
+        let values = self.figures.get(figure)?;
+        let low = values.iter().copied().min_by(f64::total_cmp)?;
+        let high = values.iter().copied().max_by(f64::total_cmp)?;
+        Some((median(values), low, high))
     }
 
     /// Why there is no figure.
@@ -199,7 +184,7 @@ fn how(points: &[RanPoint]) -> String {
     format!("{rounds} rounds of {seconds} s; {first} UTC; commit {}", commits.join(", "))
 }
 
-impl Row<'_> {
+impl<'r> Row<'r> {
     /// Point, best other and ratio, of the first figure.
     fn ratios(&self) -> impl Iterator<Item = (&str, &str, f64)> {
         let figure = figure::of(self.workload.charts[0]);
@@ -215,6 +200,16 @@ impl Row<'_> {
         })
     }
 
+    /// Each contender at each point that it has a row for.
+    fn entries(&self) -> impl Iterator<Item = (&str, &'static str, &Entry)> {
+        let here = |point: &'r RanPoint| {
+            let entry =
+                |name: &&'static str| Some((point.label.as_str(), label(name), point.entries.get(*name)?));
+            self.workload.contenders.iter().filter_map(entry)
+        };
+        self.ran.points.iter().flat_map(here)
+    }
+
     fn write(&self, page: &mut String) {
         let Row { workload, ran } = self;
         *page += &format!(
@@ -225,122 +220,79 @@ impl Row<'_> {
             escape(&how(&ran.points)),
         );
         for figure in workload.charts.iter().filter_map(|name| figure::of(name)) {
-            if ran
-                .points
-                .iter()
-                .all(|point| point.entries.values().all(|entry| entry.of(figure.name).is_none()))
-            {
+            if self.entries().all(|(.., entry)| entry.of(figure.name).is_none()) {
                 continue;
             }
             let better = if figure.more { "more is better" } else { "less is better" };
             let title = format!("{}, {} ({better}), by {}", figure.title, figure.unit, workload.axis);
-            *page += &format!("<p class=\"chart\">{}</p>", escape(&title));
-            if ran.points.len() > BARS_MAX {
-                *page += &format!("<div class=\"plot\">{}</div>", lab::report::data(&self.curve(figure)));
-            } else {
-                *page += &format!("<div class=\"bars\">{}</div>", draw(&title, &self.clusters(figure)));
+            *page += &format!("<p class=\"chart\">{}</p>{}", escape(&title), self.drawing(figure).html());
+            let absent = self.entries().filter(|(.., entry)| entry.of(figure.name).is_none());
+            for (at, who, entry) in absent {
+                *page +=
+                    &format!("<p class=\"absent\">{}</p>", escape(&format!("{at}: {who}: {}", entry.why())));
             }
         }
-        self.table(page);
+        self.figures(page);
     }
 
-    fn clusters(&self, figure: &Figure) -> Vec<Cluster> {
-        let bar = |point: &RanPoint, nth: usize, name: &str| {
-            let entry = point.entries.get(name)?;
-            let value = entry.of(figure.name).ok_or_else(|| entry.why());
-            Some(Bar { label: label(name).into(), colour: nth, value })
-        };
-        let cluster = |point: &RanPoint| Cluster {
-            label: point.label.clone(),
-            bars: self
-                .workload
-                .contenders
-                .iter()
-                .enumerate()
-                .filter_map(|(nth, name)| bar(point, nth, name))
-                .collect(),
-        };
-        self.ran.points.iter().map(cluster).collect()
-    }
-
-    /// As the laboratory's script draws it.
-    fn curve(&self, figure: &Figure) -> serde_json::Value {
-        let numbers = self.ran.points.iter().all(|point| point.value > 0.0);
-        let place = |nth: usize, point: &RanPoint| if numbers { point.value } else { nth as f64 };
+    fn drawing(&self, figure: &Figure) -> Drawing {
+        let points = &self.ran.points;
+        let named = points.len() <= NAMED_MAX || points.iter().any(|point| point.value <= 0.0);
         let line = |name: &&str| {
-            let points: Vec<_> = self
-                .ran
-                .points
-                .iter()
-                .enumerate()
-                .filter_map(|(nth, point)| {
-                    let (median, low, high) = point.entries.get(*name)?.of(figure.name)?;
-                    Some(vec![place(nth, point), median, (high - median).max(median - low)])
-                })
-                .collect();
-            json!({"name": label(name), "points": points})
+            let place = |(nth, point): (usize, &RanPoint)| {
+                let (median, low, high) = point.entries.get(*name)?.of(figure.name)?;
+                let x = if named { nth as f64 } else { point.value };
+                Some(vec![x, median, median - low, high - median])
+            };
+            Line { name: label(name).into(), points: points.iter().enumerate().filter_map(place).collect() }
         };
-        let lines: Vec<_> = self.workload.contenders.iter().map(line).collect();
-        let labels: Vec<_> = self.ran.points.iter().map(|point| &point.label).collect();
-        let mut plot = json!({
-            "title": format!("{}: {}", self.workload.title, figure.title),
-            "x": self.workload.axis, "y": format!("{}, {}", figure.title, figure.unit), "lines": lines,
-        });
-        if !numbers {
-            plot["categories"] = json!(labels);
+        Drawing {
+            title: format!("{}: {}", self.workload.title, figure.title),
+            x: self.workload.axis.into(),
+            y: format!("{}, {}", figure.title, figure.unit),
+            categories: named.then(|| points.iter().map(|point| point.label.clone()).collect()),
+            lines: self.workload.contenders.iter().map(line).collect(),
+            ..Drawing::default()
         }
-        plot
     }
 
     /// Every figure of every contender, for those who want to know.
-    fn table(&self, page: &mut String) {
-        let figures: Vec<&Figure> = figure::FIGURES
-            .iter()
-            .filter(|figure| {
-                let mut entries = self.ran.points.iter().flat_map(|point| point.entries.values());
-                entries.any(|entry| entry.figures.contains_key(figure.name))
-            })
-            .collect();
-        *page +=
-            "<details><summary>All figures</summary><div class=\"wide\"><table><thead><tr><th></th><th></th>";
-        figures.iter().for_each(|figure| {
-            *page += &format!("<th>{}, {}</th>", escape(figure.title), escape(figure.unit))
+    fn figures(&self, page: &mut String) {
+        let seen =
+            |figure: &&Figure| self.entries().any(|(.., entry)| entry.figures.contains_key(figure.name));
+        let figures: Vec<&Figure> = figure::FIGURES.iter().filter(seen).collect();
+        let titles: Vec<_> =
+            figures.iter().map(|figure| format!("{}, {}", figure.title, figure.unit)).collect();
+        let columns: Vec<_> = ["", ""].into_iter().chain(titles.iter().map(String::as_str)).collect();
+        let across = figures.len();
+        let rows = self.entries().flat_map(|(at, who, entry)| {
+            let cell = |figure: &&Figure| match entry.of(figure.name) {
+                None => "<td></td>".into(),
+                Some((median, low, high)) => {
+                    let [m, l, h] = [median, low, high].map(written);
+                    format!("<td class=\"number\" title=\"{l} to {h}\">{m}</td>")
+                }
+            };
+            let measured = !entry.figures.is_empty();
+            let cells = match measured {
+                true => figures.iter().map(cell).collect(),
+                false => format!("<td colspan=\"{across}\">{}</td>", escape(&entry.why())),
+            };
+            let failed = entry.failed.iter().filter(move |_| measured).map(move |why| {
+                let why = escape(why);
+                format!("<td></td><td class=\"fails\">failed</td><td colspan=\"{across}\" class=\"why\">{why}</td>")
+            });
+            [format!("<td>{}</td><td>{}</td>{cells}", escape(at), escape(who))].into_iter().chain(failed)
         });
-        *page += "</tr></thead><tbody>";
-        for point in &self.ran.points {
-            for name in self.workload.contenders {
-                let Some(entry) = point.entries.get(*name) else { continue };
-                let (at, who) = (escape(&point.label), escape(label(name)));
-                *page += &format!("<tr><td>{at}</td><td>{who}</td>");
-                if entry.figures.is_empty() {
-                    *page += &format!("<td colspan=\"{}\">{}</td></tr>", figures.len(), escape(&entry.why()));
-                    continue;
-                }
-                for figure in &figures {
-                    *page += &entry.of(figure.name).map_or("<td></td>".into(), |(median, low, high)| {
-                        let (m, l, h) = (written(median), written(low), written(high));
-                        format!("<td class=\"number\" title=\"{l} to {h}\">{m}</td>")
-                    });
-                }
-                *page += "</tr>";
-                for why in &entry.failed {
-                    *page += &format!(
-                        "<tr><td></td><td class=\"fails\">failed</td><td colspan=\"{}\" class=\"why\">{}</td></tr>",
-                        figures.len(),
-                        escape(why)
-                    );
-                }
-            }
-        }
-        *page += "</tbody></table></div></details>";
+        *page += "<details><summary>All figures</summary>";
+        table(page, "", &columns, rows);
+        *page += "</details>";
     }
 }
 
 fn configuration(page: &mut String, results: &Results) {
-    *page += "<h2 id=\"with\">Configuration</h2><div \
-              class=\"wide\"><table><thead><tr><th>Contender</th><th>Version</th><th>Settings, and what it \
-              lacks</th></tr></thead><tbody>";
-    for contender in CONTENDERS {
+    *page += "<h2 id=\"with\">Configuration</h2>";
+    let row = |contender: &Contender| {
         let entered = results.contenders.iter().find(|entered| entered.name == contender.name);
         let version = match entered.map(|entered| (&entered.version, &entered.missing)) {
             Some((Some(version), _)) => escape(version),
@@ -349,14 +301,13 @@ fn configuration(page: &mut String, results: &Results) {
             }
             _ => "not in this run".into(),
         };
-        let (label, about) = (escape(contender.label), escape(contender.about));
-        *page += &format!("<tr><td>{label}</td><td>{version}</td><td>{about}</td></tr>");
-    }
-    *page += "</tbody></table></div><div class=\"wide\"><table><tbody>";
-    for (name, value) in &results.machine {
-        *page += &format!("<tr><td>{}</td><td>{}</td></tr>", escape(name), escape(value));
-    }
-    *page += "</tbody></table></div>";
+        format!("<td>{}</td><td>{version}</td><td>{}</td>", escape(contender.label), escape(contender.about))
+    };
+    let columns = ["Contender", "Version", "Settings, and what it lacks"];
+    table(page, "whole", &columns, CONTENDERS.iter().map(row));
+    let rows = results.machine.iter();
+    let rows = rows.map(|(name, value)| format!("<td>{}</td><td>{}</td>", escape(name), escape(value)));
+    table(page, "whole", &["Machine", ""], rows);
 }
 
 #[cfg(test)]
@@ -396,10 +347,10 @@ mod tests {
         for (results, processor) in all.iter_mut().zip(["family 25", "family 26"]) {
             results.machine.insert("processor".into(), processor.into());
         }
-        let text = table(&all);
+        let text = markdown(&all);
         assert!(text.starts_with("1. family 25; unknown; commit unknown\n2. family 26; "), "{text}");
         assert!(text.contains("| Linux kernel | 0.98 to 2.60 |\n"), "{text}");
-        assert!(table(&all[..1]).contains(" | 0.98 (one machine) |\n"));
+        assert!(markdown(&all[..1]).contains(" | 0.98 (one machine) |\n"));
         ranges(&["/nowhere/bench.json".into()]).expect_err("nothing is there");
     }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use super::Chapter;
+use super::{Chapter, data};
 use crate::check::{describe, estimate};
 use crate::measure::with_unit;
 use crate::run::{Outcome, Series};
@@ -16,27 +16,40 @@ const POINTS_MAX: usize = 1500;
 const LINES_MAX: usize = 32;
 
 /// A plot as the page's script reads it.
-#[derive(Serialize)]
-pub(super) struct Drawing {
-    title: String,
-    x: String,
-    y: String,
+#[derive(Default, Serialize)]
+pub struct Drawing {
+    /// What it shows.
+    pub title: String,
+    /// The quantity along, with its unit.
+    pub x: String,
+    /// The quantity up, with its unit.
+    pub y: String,
+    /// Names that stand along instead of numbers, of which a line's x is the place.
     #[serde(skip_serializing_if = "Option::is_none")]
-    categories: Option<Vec<String>>,
-    lines: Vec<Line>,
+    pub categories: Option<Vec<String>>,
+    /// What is drawn.
+    pub lines: Vec<Line>,
     /// Lines that were too many.
     #[serde(skip)]
-    pub(super) left_out: usize,
+    pub left_out: usize,
 }
 
+/// A line of a plot.
 #[derive(Serialize)]
-struct Line {
-    name: String,
-    /// x, y, and half of the confidence interval where there is one.
-    points: Vec<Vec<f64>>,
+pub struct Line {
+    /// What it is of.
+    pub name: String,
+    /// x, y, and half of the confidence interval where there is one; where it has unequal halves, the lower and the
+    /// upper.
+    pub points: Vec<Vec<f64>>,
 }
 
 impl Drawing {
+    /// Returns its box in a page.
+    pub fn html(&self) -> String {
+        format!("<div class=\"plot\">{}</div>", data(self))
+    }
+
     /// Was nothing seen of what is to be shown?
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty()
@@ -76,7 +89,7 @@ impl Chapter<'_> {
     fn draw(&self, plot: &Plot) -> Drawing {
         let (kind, what) = plot.show.split_once(' ').unwrap_or((&plot.show, ""));
         let (title, x, y) = (plot.title.clone(), with_unit(&plot.x), with_unit(what));
-        let mut drawing = Drawing { title, x, y, categories: None, lines: Vec::new(), left_out: 0 };
+        let mut drawing = Drawing { title, x, y, ..Drawing::default() };
         match kind {
             "series" => drawing.x = "time (s)".into(),
             "cdf" => {

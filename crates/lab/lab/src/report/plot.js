@@ -148,9 +148,9 @@ class Plot {
   }
 
   place(line) {
-    return line.points.map(([x, y, half]) => ({
-      x: this.onto("x", x), y: this.onto("y", y), value: { x, y, half },
-      low: this.onto("y", y - (half || 0)), high: this.onto("y", y + (half || 0)),
+    return line.points.map(([x, y, half, above = half]) => ({
+      x: this.onto("x", x), y: this.onto("y", y), value: { x, y, half, above },
+      low: this.onto("y", y - (half || 0)), high: this.onto("y", y + (above || 0)),
     })).filter(({ x, y }) => !isNaN(x) && !isNaN(y));
   }
 
@@ -158,10 +158,12 @@ class Plot {
 
   // A row for each point of the lines that are switched on.
   csv() {
-    const rows = [["line", this.data.x, this.data.y, "half of the 95 % interval"]];
+    const ranges = this.data.lines.some(line => line.points.some(point => point.length > 3));
+    const ends = ranges ? ["least", "greatest"] : ["half of the 95 % interval"];
+    const rows = [["line", this.data.x, this.data.y, ...ends]];
     const names = this.data.categories;
-    this.lines().forEach(({ line }) => line.points.forEach(([x, y, half]) =>
-      rows.push([line.name, names ? names[x] : x, y, half === undefined ? "" : half])));
+    this.lines().forEach(({ line }) => line.points.forEach(([x, y, half, above]) =>
+      rows.push([line.name, names ? names[x] : x, y, ...(ranges ? [y - half, y + above] : [half ?? ""])])));
     return rows.map(row => row.map(quoted).join(",") + "\n").join("");
   }
 
@@ -406,10 +408,11 @@ class Plot {
     const where = names ? names[at.value.x] : show(at.value.x);
     this.told.replaceChildren(element("b", {}, null, `${this.data.x} ${where}`));
     for (const { line, nth, near } of rows) {
-      const half = near.value.half === undefined ? "" : ` ± ${show(near.value.half)}`;
+      const { y, half, above } = near.value;
+      const ends = half === above ? ` ± ${show(half)}` : ` (${show(y - half)} to ${show(y + above)})`;
       const row = element("span", {}, this.told);
       sample(row, nth, this.data.lines.length);
-      row.appendChild(document.createTextNode(`${line.name}: ${show(near.value.y)}${half}`));
+      row.appendChild(document.createTextNode(`${line.name}: ${show(y)}${half === undefined ? "" : ends}`));
       const { class: kind, style = "" } = coloured(nth, this.data.lines.length);
       node("circle", { cx: this.px(near.x), cy: this.py(near.y), r: 3, class: kind, style }, this.note);
     }
