@@ -114,14 +114,10 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
             samples[1].iter().zip(&ideal).map(|(s, b)| s.server_us - s.spin_us - b).collect();
         row.insert("us_over_ideal_without_spin".into(), stats::median(&worked).into());
         row.insert("cpu_ratio_to_kernel".into(), stats::ratio(&ours, &kernel).into());
-        let figures: [(_, fn(&Sample) -> f64); 3] = [
-            ("rate_ratio_to_kernel", |s| s.rate),
-            ("p50_ratio_to_kernel", |s| s.p50),
-            ("p99_ratio_to_kernel", |s| s.p99),
-        ];
-        for (name, f) in figures {
-            row.insert(name.into(), stats::ratio(&column(1, f), &column(0, f)).into());
-        }
+        let ratio = |f| stats::ratio(&column(1, f), &column(0, f));
+        row.insert("rate_ratio_to_kernel".into(), ratio(|s| s.rate).into());
+        row.insert("p50_ratio_to_kernel".into(), ratio(|s| s.p50).into());
+        row.insert("p99_ratio_to_kernel".into(), ratio(|s| s.p99).into());
         rows.push(Value::Object(row));
     }
     Ok(json!({"bench": "link", "rounds": plan.rounds, "seconds": plan.seconds, "rows": rows}))

@@ -18,7 +18,7 @@ const LINES_MAX: usize = 32;
 /// A plot as the page's script reads it.
 #[derive(Default, Serialize)]
 pub struct Drawing {
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// The quantity along, with its unit.
     pub x: String,
@@ -27,7 +27,7 @@ pub struct Drawing {
     /// Names that stand along instead of numbers, of which a line's x is the place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub categories: Option<Vec<String>>,
-    /// What is drawn.
+    /// The lines.
     pub lines: Vec<Line>,
     /// Lines that were too many.
     #[serde(skip)]
@@ -37,7 +37,7 @@ pub struct Drawing {
 /// A line of a plot.
 #[derive(Serialize)]
 pub struct Line {
-    /// What it is of.
+    /// Name in the legend.
     pub name: String,
     /// x, y, and half of the confidence interval where there is one; where it has unequal halves, the lower and the
     /// upper.

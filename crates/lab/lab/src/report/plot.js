@@ -409,10 +409,11 @@ class Plot {
     this.told.replaceChildren(element("b", {}, null, `${this.data.x} ${where}`));
     for (const { line, nth, near } of rows) {
       const { y, half, above } = near.value;
-      const ends = half === above ? ` ± ${show(half)}` : ` (${show(y - half)} to ${show(y + above)})`;
+      const ends = half === undefined ? "" :
+        half === above ? ` ± ${show(half)}` : ` (${show(y - half)} to ${show(y + above)})`;
       const row = element("span", {}, this.told);
       sample(row, nth, this.data.lines.length);
-      row.appendChild(document.createTextNode(`${line.name}: ${show(y)}${half === undefined ? "" : ends}`));
+      row.appendChild(document.createTextNode(`${line.name}: ${show(y)}${ends}`));
       const { class: kind, style = "" } = coloured(nth, this.data.lines.length);
       node("circle", { cx: this.px(near.x), cy: this.py(near.y), r: 3, class: kind, style }, this.note);
     }
