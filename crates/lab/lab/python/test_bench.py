@@ -53,6 +53,15 @@ class Page(unittest.TestCase):
         drawn = "[...document.querySelectorAll('.plot .line path')].filter(path => path.getTotalLength() > 3).length"
         self.assertGreater(self.page.tell(drawn), 0)
 
+    def test_a_plots_data_has_the_rounds_ends(self):
+        self.page.tell("window.saved = []; URL.createObjectURL = blob => { saved.push(blob); return '#'; }")
+        self.page.click(".plot .tools button:nth-last-child(2)")
+        rows = self.page.tell("saved[0].text()").split("\n")
+        self.assertEqual(rows[0], 'line,in flight,"rate, a second",least,greatest')
+        rounds = self.results["workloads"][0]["points"][0]["entries"]["millstream"]["figures"]["per_s"]
+        for seen, end in zip(rows[1].split(",")[3:], (min(rounds), max(rounds))):
+            self.assertAlmostEqual(float(seen), end, places=3)
+
     def test_it_says_who_is_ahead(self):
         ratios = self.page.tell("[...document.querySelectorAll('.standing .ratio')].map(cell => cell.textContent)")
         self.assertEqual(len(ratios), 2, ratios)
