@@ -1,7 +1,7 @@
 //! The table of workloads.
 
 use super::ground::Load;
-use super::{Group, Point, Where, Workload};
+use super::{Group, Measure, Point, Where, Workload};
 use crate::bed::our_command;
 use crate::crosscheck;
 
@@ -26,14 +26,50 @@ const WAITS: &[&str] = &["millstream", "spinning", "blocking", "paired", "kernel
 const STACKS: &[&str] = &["millstream", "smoltcp", "lwip", "gvisor"];
 const OURS: &[&str] = &["millstream"];
 
+/// A row of this group with its usual place and contenders; the name, the texts, the points and the charts are the
+/// row's own.
+const fn row(group: Group, place: Where, contenders: &'static [&'static str], measure: Measure) -> Workload {
+    Workload {
+        name: "",
+        title: "",
+        about: "",
+        group,
+        place,
+        axis: "",
+        points: &[],
+        charts: &[],
+        contenders,
+        measure,
+    }
+}
+
+const fn link(measure: Measure) -> Workload {
+    row(Group::Link, VETH, TCPS, measure)
+}
+
+const fn latency(measure: Measure) -> Workload {
+    row(Group::Latency, VETH, WAITS, measure)
+}
+
+const fn lossy(measure: Measure) -> Workload {
+    let row = row(Group::Paths, Where::Pipe, &["millstream", "kernel"], measure);
+    Workload { axis: "loss", charts: &["mbit"], ..row }
+}
+
+const fn memory(measure: Measure) -> Workload {
+    row(Group::Memory, Where::Memory, STACKS, measure)
+}
+
+const fn idea(measure: Measure) -> Workload {
+    row(Group::Ideas, Where::Memory, OURS, measure)
+}
+
 /// Every workload.
 pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "sizes",
         title: "Short connections by size of the answer (mTCP's E1 and E3)",
         about: "64 clients at a time: connect, ask, be answered, close.",
-        group: Group::Link,
-        place: VETH,
         axis: "bytes",
         points: &[
             at("64 B", 64.0),
@@ -44,17 +80,14 @@ pub const WORKLOADS: &[Workload] = &[
             at("8 KB", 8192.0),
         ],
         charts: &["per_s", "cpu_us", "machine_us"],
-        contenders: TCPS,
-        measure: |ground, who, point, seconds| {
+        ..link(|ground, who, point, seconds| {
             ground.served(who, VETH, &Load::new("short", 64).with(point.value), seconds)
-        },
+        })
     },
     Workload {
         name: "requests",
         title: "Requests per connection (mTCP's E2)",
         about: "64 connections at a time, 64 bytes an answer; the last request of each says close.",
-        group: Group::Link,
-        place: VETH,
         axis: "requests per connection",
         points: &[
             at("1", 1.0),
@@ -67,31 +100,25 @@ pub const WORKLOADS: &[Workload] = &[
             at("128", 128.0),
         ],
         charts: &["per_s", "cpu_us"],
-        contenders: TCPS,
-        measure: |ground, who, point, seconds| {
+        ..link(|ground, who, point, seconds| {
             ground.served(who, VETH, &Load::new("short", 64).with(64.0).with(point.value), seconds)
-        },
+        })
     },
     Workload {
         name: "accept",
         title: "Accept rate (mTCP's E4)",
         about: "Connect, close: no data.",
-        group: Group::Link,
-        place: VETH,
         axis: "connections at a time",
         points: &[at("64", 64.0), full("512", 512.0)],
         charts: &["per_s", "cpu_us"],
-        contenders: TCPS,
-        measure: |ground, who, point, seconds| {
+        ..link(|ground, who, point, seconds| {
             ground.served(who, VETH, &Load::new("accept", point.value as u32), seconds)
-        },
+        })
     },
     Workload {
         name: "keep-alive",
         title: "Requests over connections that stay",
         about: "64 bytes an answer; every connection asks again as soon as it was answered.",
-        group: Group::Link,
-        place: VETH,
         axis: "connections",
         points: &[
             at("1", 1.0),
@@ -102,73 +129,62 @@ pub const WORKLOADS: &[Workload] = &[
         ],
         charts: &["per_s", "cpu_us", "p99_us"],
         contenders: SERVERS,
-        measure: |ground, who, point, seconds| {
+        ..link(|ground, who, point, seconds| {
             ground.served(who, VETH, &Load::new("keep", point.value as u32), seconds)
-        },
+        })
     },
     Workload {
         name: "bulk-1500",
         title: "Bulk, MTU 1500, no offloads, server to client",
         about: "Endless bodies; segments of 1,448 bytes all the way.",
-        group: Group::Link,
         place: Where::Veth { offloads: false },
         axis: "flows",
         points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), full("64", 64.0)],
         charts: &["gbit", "cores"],
-        contenders: TCPS,
-        measure: |ground, who, point, seconds| {
+        ..link(|ground, who, point, seconds| {
             let place = Where::Veth { offloads: false };
             ground.served(who, place, &Load::new("get", point.value as u32), seconds)
-        },
+        })
     },
     Workload {
         name: "bulk-1500-in",
         title: "Bulk, MTU 1500, no offloads, client to server",
         about: "The same the other way.",
-        group: Group::Link,
         place: Where::Veth { offloads: false },
         axis: "flows",
         points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), full("64", 64.0)],
         charts: &["gbit", "cores"],
-        contenders: TCPS,
-        measure: |ground, who, point, seconds| {
+        ..link(|ground, who, point, seconds| {
             let place = Where::Veth { offloads: false };
             ground.served(who, place, &Load::new("put", point.value as u32), seconds)
-        },
+        })
     },
     Workload {
         name: "bulk-out",
         title: "Bulk with offloads, server to client",
         about: "Super-segments: the kernel over veth, ours over a tap device, whose other end is the client's kernel.",
-        group: Group::Link,
-        place: VETH,
         axis: "flows",
         points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), full("64", 64.0)],
         charts: &["gbit", "cores"],
-        contenders: TCPS,
-        measure: |ground, who, point, seconds| {
+        ..link(|ground, who, point, seconds| {
             ground.served(who, VETH, &Load::new("get", point.value as u32), seconds)
-        },
+        })
     },
     Workload {
         name: "bulk-in",
         title: "Bulk with offloads, client to server",
         about: "The same the other way.",
-        group: Group::Link,
-        place: VETH,
         axis: "flows",
         points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), full("64", 64.0)],
         charts: &["gbit", "cores"],
-        contenders: TCPS,
-        measure: |ground, who, point, seconds| {
+        ..link(|ground, who, point, seconds| {
             ground.served(who, VETH, &Load::new("put", point.value as u32), seconds)
-        },
+        })
     },
     Workload {
         name: "files",
         title: "One file after the other",
         about: "Four connections that stay, each asks for a file of this size again and again; MTU 1500, no offloads.",
-        group: Group::Link,
         place: Where::Veth { offloads: false },
         axis: "bytes",
         points: &[
@@ -181,35 +197,29 @@ pub const WORKLOADS: &[Workload] = &[
             long("1 GB", 1e9, 6.0),
         ],
         charts: &["gbit", "cores"],
-        contenders: TCPS,
-        measure: |ground, who, point, seconds| {
+        ..link(|ground, who, point, seconds| {
             // The longest ones must be answered within the time that is measured.
             let seconds = seconds.max(point.value * 4.0 * 8.0 / 5e9);
             let place = Where::Veth { offloads: false };
             ground.served(who, place, &Load::new("keep", 4).with(point.value), seconds)
-        },
+        })
     },
     Workload {
         name: "flood",
         title: "Short connections under a flood of SYNs",
         about: "64 legitimate clients while SYNs come from 131,072 addresses that do not exist. The flood leaves \
                 from the clients' core, which it takes from them.",
-        group: Group::Link,
-        place: VETH,
         axis: "SYNs a second",
         points: &[full("none", 0.0), full("10,000", 1e4), at("50,000", 5e4), full("200,000", 2e5)],
         charts: &["per_s", "p99_us"],
-        contenders: TCPS,
-        measure: |ground, who, point, seconds| {
+        ..link(|ground, who, point, seconds| {
             ground.flooded(who, &Load::new("short", 64).with(64.0), seconds, point.value)
-        },
+        })
     },
     Workload {
         name: "load",
         title: "CPU against load",
         about: "Requests that come by chance over 64 connections, so many a second.",
-        group: Group::Link,
-        place: VETH,
         axis: "requests a second",
         points: &[
             full("100", 1e2),
@@ -221,16 +231,14 @@ pub const WORKLOADS: &[Workload] = &[
         ],
         charts: &["cores", "worked"],
         contenders: WAITS,
-        measure: |ground, who, point, seconds| {
+        ..link(|ground, who, point, seconds| {
             ground.served(who, VETH, &Load::new("open", 64).with(64.0).with(point.value), seconds)
-        },
+        })
     },
     Workload {
         name: "ping-pong",
         title: "Ping-pong by size of the answer",
         about: "One connection, one request at a time.",
-        group: Group::Latency,
-        place: VETH,
         axis: "bytes",
         points: &[
             at("1 B", 1.0),
@@ -240,18 +248,15 @@ pub const WORKLOADS: &[Workload] = &[
             at("64 KB", 65536.0),
         ],
         charts: &["p50_us", "p99_us", "p999_us", "cpu_us"],
-        contenders: WAITS,
-        measure: |ground, who, point, seconds| {
+        ..latency(|ground, who, point, seconds| {
             ground.served(who, VETH, &Load::new("keep", 1).with(point.value), seconds)
-        },
+        })
     },
     Workload {
         name: "rpc",
         title: "Latency under load, open loop",
         about: "Requests that come by chance over 1,000 connections, whether or not answers keep up: a latency \
                 counts from when its request was due, so a server that stalls is charged for all that waited.",
-        group: Group::Latency,
-        place: VETH,
         axis: "requests a second",
         points: &[
             full("5,000", 5e3),
@@ -262,83 +267,59 @@ pub const WORKLOADS: &[Workload] = &[
             full("120,000", 1.2e5),
         ],
         charts: &["p50_us", "p99_us", "p999_us"],
-        contenders: WAITS,
-        measure: |ground, who, point, seconds| {
+        ..latency(|ground, who, point, seconds| {
             ground.served(who, VETH, &Load::new("open", 1_000).with(64.0).with(point.value), seconds)
-        },
+        })
     },
     Workload {
         name: "loss-10ms",
         title: "Loss, round trips of 10 ms",
         about: "Packets to the receiver are lost by chance, in each round the same ones for every sender.",
-        group: Group::Paths,
-        place: Where::Pipe,
-        axis: "loss",
         points: &[full("none", 0.0), full("0.1 %", 0.001), full("1 %", 0.01)],
-        charts: &["mbit"],
-        contenders: &["millstream", "kernel"],
-        measure: |ground, who, point, seconds| path(ground.round, who.name, 10, point.value, seconds),
+        ..lossy(|ground, who, point, seconds| path(ground.round, who.name, 10, point.value, seconds))
     },
     Workload {
         name: "loss-40ms",
         title: "Loss, round trips of 40 ms",
         about: "The same.",
-        group: Group::Paths,
-        place: Where::Pipe,
-        axis: "loss",
         points: &[full("none", 0.0), at("0.1 %", 0.001), full("1 %", 0.01)],
-        charts: &["mbit"],
-        contenders: &["millstream", "kernel"],
-        measure: |ground, who, point, seconds| path(ground.round, who.name, 40, point.value, seconds),
+        ..lossy(|ground, who, point, seconds| path(ground.round, who.name, 40, point.value, seconds))
     },
     Workload {
         name: "loss-100ms",
         title: "Loss, round trips of 100 ms",
         about: "The same.",
-        group: Group::Paths,
-        place: Where::Pipe,
-        axis: "loss",
         points: &[full("none", 0.0), full("0.1 %", 0.001), full("1 %", 0.01)],
-        charts: &["mbit"],
-        contenders: &["millstream", "kernel"],
-        measure: |ground, who, point, seconds| path(ground.round, who.name, 100, point.value, seconds),
+        ..lossy(|ground, who, point, seconds| path(ground.round, who.name, 100, point.value, seconds))
     },
     Workload {
         name: "memory-short",
         title: "Short connections in memory",
         about: "Connect, 64 bytes there, 64 back, the server closes.",
-        group: Group::Memory,
-        place: Where::Memory,
         axis: "in flight",
         points: &[at("1", 1.0), at("100", 1e2), full("10,000", 1e4)],
         charts: &["per_s"],
-        contenders: STACKS,
-        measure: |ground, who, point, seconds| {
+        ..memory(|ground, who, point, seconds| {
             bounded(who.name, point, &[("smoltcp", 1e3), ("lwip", 1e3), ("gvisor", 1e3)])?;
             ground.in_memory(who, "short", point.value, seconds)
-        },
+        })
     },
     Workload {
         name: "memory-keep",
         title: "Requests over connections that stay, all of them asking, in memory",
         about: "64 bytes there and back.",
-        group: Group::Memory,
-        place: Where::Memory,
         axis: "connections",
         points: &[at("1", 1.0), at("1,000", 1e3), full("10,000", 1e4), long("100,000", 1e5, 1.0)],
         charts: &["per_s"],
-        contenders: STACKS,
-        measure: |ground, who, point, seconds| {
+        ..memory(|ground, who, point, seconds| {
             bounded(who.name, point, &[("smoltcp", 1e3), ("lwip", 1e3), ("gvisor", 1e3)])?;
             ground.in_memory(who, "keep", point.value, seconds)
-        },
+        })
     },
     Workload {
         name: "memory-some",
         title: "64 connections that ask among many that are idle, in memory",
         about: "64 bytes there and back.",
-        group: Group::Memory,
-        place: Where::Memory,
         axis: "established",
         points: &[
             at("1,000", 1e3),
@@ -348,45 +329,37 @@ pub const WORKLOADS: &[Workload] = &[
         ],
         charts: &["per_s"],
         contenders: &["millstream", "lwip", "gvisor"],
-        measure: |ground, who, point, seconds| {
+        ..memory(|ground, who, point, seconds| {
             bounded(who.name, point, &[("smoltcp", 1e3), ("lwip", 1e3), ("gvisor", 1e3)])?;
             ground.in_memory(who, "some", point.value, seconds)
-        },
+        })
     },
     Workload {
         name: "memory-bulk",
         title: "Bulk in memory, segments of 1,448 bytes",
         about: "Copies at both ends included; our buffers are of 256 KiB, those of the others of 64 KiB.",
-        group: Group::Memory,
-        place: Where::Memory,
         axis: "flows",
         points: &[at("1", 1.0)],
         charts: &["gbit"],
-        contenders: STACKS,
-        measure: |ground, who, point, seconds| ground.in_memory(who, "bulk", point.value, seconds),
+        ..memory(|ground, who, point, seconds| ground.in_memory(who, "bulk", point.value, seconds))
     },
     Workload {
         name: "memory-rest",
         title: "Memory of an idle connection's end",
         about: "Resident memory before and after; smoltcp's by the size of its socket and buffers.",
-        group: Group::Memory,
-        place: Where::Memory,
         axis: "connections",
         points: &[at("10,000", 1e4), long("1,000,000", 1e6, 6.0)],
         charts: &["bytes"],
-        contenders: STACKS,
-        measure: |ground, who, point, seconds| {
+        ..memory(|ground, who, point, seconds| {
             bounded(who.name, point, &[("lwip", 1e4), ("gvisor", 1e4)])?;
             ground.in_memory(who, "rest", point.value, seconds)
-        },
+        })
     },
     Workload {
         name: "idea-batch",
         title: "Packets at a time (mTCP's E5)",
         about: "1,024 short connections in flight; the link hands over so many packets a turn of the stack, and \
                 takes so many a call, at most 64. A turn takes two batches of 64 at most, and four for 256.",
-        group: Group::Ideas,
-        place: Where::Memory,
         axis: "packets",
         points: &[
             at("1", 1.0),
@@ -400,84 +373,68 @@ pub const WORKLOADS: &[Workload] = &[
             full("256", 256.0),
         ],
         charts: &["per_s"],
-        contenders: OURS,
-        measure: |ground, who, point, seconds| {
+        ..idea(|ground, who, point, seconds| {
             let (seconds, batch) = (seconds.to_string(), format!("batch={}", point.value));
             ground.in_memory_with(who, &["short", "1024", &seconds, &batch])
-        },
+        })
     },
     Workload {
         name: "idea-gro",
         title: "Segments received as one",
         about: "One bulk flow in segments of 1,448 bytes, which receive offload joins before the stack, or not.",
-        group: Group::Ideas,
-        place: Where::Memory,
         axis: "merging",
         points: &[at("off", 0.0), at("on", 1.0)],
         charts: &["gbit"],
-        contenders: OURS,
-        measure: |ground, who, point, seconds| {
+        ..idea(|ground, who, point, seconds| {
             let (seconds, gro) = (seconds.to_string(), format!("gro={}", point.label));
             ground.in_memory_with(who, &["bulk", "1", &seconds, &gro])
-        },
+        })
     },
     Workload {
         name: "idea-super",
         title: "Super-segments",
         about: "One bulk flow over a link that cuts segments and sums bytes, or that does not.",
-        group: Group::Ideas,
-        place: Where::Memory,
         axis: "offloads of the link",
         points: &[at("off", 0.0), at("on", 1.0)],
         charts: &["gbit"],
-        contenders: OURS,
-        measure: |ground, who, point, seconds| {
+        ..idea(|ground, who, point, seconds| {
             let (seconds, offloads) = (seconds.to_string(), format!("offloads={}", point.label));
             ground.in_memory_with(who, &["bulk", "1", &seconds, &offloads])
-        },
+        })
     },
     Workload {
         name: "idea-prefetch",
         title: "Prefetching",
         about: "100,000 connections that all ask; the cache is asked for what packets of a batch need, or not.",
-        group: Group::Ideas,
-        place: Where::Memory,
         axis: "prefetching",
         points: &[long("off", 0.0, 1.0), long("on", 1.0, 1.0)],
         charts: &["per_s"],
-        contenders: OURS,
-        measure: |ground, who, point, seconds| {
+        ..idea(|ground, who, point, seconds| {
             let (seconds, prefetch) = (seconds.to_string(), format!("prefetch={}", point.label));
             ground.in_memory_with(who, &["keep", "100000", &seconds, &prefetch])
-        },
+        })
     },
     Workload {
         name: "idea-archive",
         title: "The archive of beginnings",
         about: "Short connections, one after the other, to 1,000 peers; each begins from a handshake \
                 cache entry, which all peers of a kind share, or without one.",
-        group: Group::Ideas,
-        place: Where::Memory,
         axis: "archive",
         points: &[at("off", 0.0), at("on", 1.0)],
         charts: &["per_s"],
-        contenders: OURS,
-        measure: |ground, who, point, seconds| {
+        ..idea(|ground, who, point, seconds| {
             let (seconds, archive) = (seconds.to_string(), format!("archive={}", point.label));
             ground.in_memory_with(who, &["again", "1000", &seconds, &archive])
-        },
+        })
     },
     Workload {
         name: "idea-pages",
         title: "Huge pages",
         about: "100,000 connections that all ask, with transparent huge pages and without any (PR_SET_THP_DISABLE).",
-        group: Group::Ideas,
-        place: Where::Memory,
         axis: "huge pages",
         points: &[long("off", 0.0, 1.0), long("on", 1.0, 1.0)],
         charts: &["per_s"],
-        contenders: OURS,
-        measure: |ground, who, point, seconds| {
+        ..idea(|ground, who, point, seconds| {
             let seconds = seconds.to_string();
             let words = ["keep", "100000", &seconds];
             if point.value > 0.0 {
@@ -485,7 +442,7 @@ pub const WORKLOADS: &[Workload] = &[
             } else {
                 ground.small_pages(who, &words)
             }
-        },
+        })
     },
 ];
 
@@ -531,7 +488,9 @@ mod tests {
     fn rows_are_whole() {
         for (nth, row) in WORKLOADS.iter().enumerate() {
             assert!(WORKLOADS[..nth].iter().all(|other| other.name != row.name), "{} twice", row.name);
-            assert!(!row.points.is_empty() && !row.about.is_empty(), "{}", row.name);
+            let texts = [row.name, row.title, row.about, row.axis];
+            assert!(texts.iter().all(|text| !text.is_empty()), "{}", row.name);
+            assert!(!row.points.is_empty() && !row.charts.is_empty(), "{}", row.name);
             assert!(row.charts.iter().all(|name| figure::of(name).is_some()), "{}", row.name);
             assert!(row.contenders.iter().all(|name| Contender::of(name).is_some()), "{}", row.name);
             assert!(row.contenders.contains(&"millstream"), "{}", row.name);
