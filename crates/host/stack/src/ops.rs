@@ -1,4 +1,4 @@
-//! Calls of applications. None of them sends: the next turn does.
+//! Calls of applications. The next turn sends, except data of a full super-segment and data before a RST.
 
 use base::{Endpoint, FlowKey, Instant, Seq};
 use pio::PacketIo;
@@ -640,7 +640,12 @@ impl Core {
             let open = core.conns.get(index).filter(|(meta, _)| meta.flags.has(SlotFlags::IN_TABLE));
             open.map_or(0, |(_, tcp)| tcp.unsent())
         };
+        let waited = unsent(self);
         while unsent(self) > 0 && !self.port.blocked && matches!(self.transmit(now, index), Sent::Some) {}
+        if unsent(self) < waited && !self.port.blocked {
+            // Else the RST, a control segment, overtakes them.
+            self.kick();
+        }
     }
 
     fn let_go(&mut self, now: Instant, index: u32, end: impl FnOnce(&mut Connection, &mut tcp::Cx<'_>)) {
@@ -649,9 +654,25 @@ impl Core {
         meta.events = tcp::Events::default();
         if meta.flags.has(SlotFlags::IN_TABLE) {
             end(tcp, &mut self.shared.cx(now));
-            self.touch(index);
+            if tcp.state() == State::Closed && !self.port.blocked {
+                self.end_at_once(now, index);
+            } else {
+                self.touch(index);
+            }
         } else {
             self.free(index);
+        }
+    }
+
+    /// Builds the RST of a connection that the call has ended, if it needs one: as on Linux, its ports are free when
+    /// the call returns.
+    fn end_at_once(&mut self, now: Instant, index: u32) {
+        match self.transmit(now, index) {
+            Sent::All | Sent::Parked => self.settle(now, index),
+            Sent::Some | Sent::NoFrame => self.touch(index),
+        }
+        if self.port.is_full() && !self.port.blocked {
+            self.kick();
         }
     }
 

@@ -289,7 +289,7 @@ impl Core {
         }
     }
 
-    fn kick(&mut self) {
+    pub(crate) fn kick(&mut self) {
         if let Err(error) = self.port.kick(&mut self.stats) {
             self.fail(error);
         }

@@ -387,6 +387,44 @@ fn a_chosen_port_in_time_wait_is_taken_over_after_a_second() {
     assert_eq!((stat(&world.client, "time_wait"), stat(&world.client, "time_wait_taken_over")), (0, 1));
 }
 
+/// As on Linux, the four numbers of a connection are free when the call that ends it at once returns.
+#[test]
+fn a_connection_that_a_call_ends_frees_its_ports_before_the_next_turn() {
+    let mut world = World::new(&PairConfig::default());
+    let listener = world.listen(HTTP, 16);
+    let chosen = Connect { local: Endpoint::new(CLIENT, 40_000), reuse_addr: true, ..connect(HTTP, 7) };
+    let none = SocketOptions { linger: Some(Duration::ZERO), ..SocketOptions::default() };
+    for how in ["unanswered", "aborted", "closed", "disconnected"] {
+        let client = world.client.connect(world.now, &chosen).unwrap_or_else(|e| panic!("{how}: {e:?}"));
+        if how != "unanswered" {
+            world.settle();
+        }
+        if how == "closed" {
+            world.client.set_options(world.now, client, none);
+            world.client.close(world.now, client);
+        } else if how == "disconnected" {
+            let kept = world.client.disconnect(world.now, client).expect("it was bound");
+            world.client.unbind(kept);
+        } else {
+            world.client.abort(world.now, client);
+        }
+        assert_eq!(stat(&world.client, "flows"), 0, "{how}");
+        if how != "unanswered" {
+            world.settle();
+            let accepted = world.server.accept(listener, 7).expect(how);
+            assert_eq!(world.server.take_error(accepted), Some(Error::Reset), "{how}");
+            world.server.close(world.now, accepted);
+        }
+    }
+    let again = world.client.connect(world.now, &chosen).unwrap();
+    world.settle();
+    world.client.abort(world.now, again);
+    world.settle();
+    let accepted = world.server.accept(listener, 7).unwrap();
+    world.server.close(world.now, accepted);
+    nothing_left(&world);
+}
+
 /// A server that answers a request and closes without reading all of it sends the answer, then the RST, as on Linux.
 /// The answer is lost only if it may not leave yet.
 #[test]
@@ -411,6 +449,7 @@ fn an_answer_leaves_before_the_reset() {
             assert_eq!(got[..answer.len()], *answer);
             let end = world.client.read(world.now, client, &mut got);
             assert_eq!(end, Err(ReadError::Failed(Error::Reset)));
+            assert_eq!(world.client.tcp_counters().challenge_acks, 0, "the RST came after the answer");
             world.client.close(world.now, client);
             world.settle();
             nothing_left(&world);
