@@ -83,6 +83,21 @@ fn the_end_of_a_launch_tells_what_was_where() {
     }
 }
 
+#[test]
+fn a_listener_that_was_never_asked_for_a_connection_is_told_of() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let listens = "import os, select, socket
+at = [socket.create_server(name).detach() for name in [('', 8340), ('127.0.0.1', 8341)]]";
+    for (then, told) in [("", true), ("select.select(at[:1], [], [], 0)", false), ("os.fork()", false)] {
+        let program = format!("{listens}\n{then}");
+        let (output, said) = run(&bed, &launched(&[], &["python3", "-c", &program]));
+        assert!(output.status.success(), "{said}");
+        let line = "on the kernel: a listener at 0.0.0.0:8340: the program never called accept, poll or epoll_wait";
+        assert_eq!(said.contains(line), told, "{then}: {said}");
+        assert!(!said.contains("8341"), "{said}");
+    }
+}
+
 /// Workers that end in order, some after the process that started them.
 const WORKERS: &str = "
 import os, socket, sys, time

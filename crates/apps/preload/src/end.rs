@@ -4,7 +4,7 @@
 use crate::boundary::inside;
 use crate::description::Kind;
 use crate::hooks::real;
-use crate::{pump, relay, report, stack, table};
+use crate::{pump, relay, report, sockets, stack, table};
 use base::Duration;
 use sock::{Shutdown, Sockets};
 use std::sync::Once;
@@ -36,10 +36,11 @@ extern "C" fn ends() {
 /// Every connection is shut, and what was written is sent.
 pub(crate) fn drain() {
     static ONCE: AtomicBool = AtomicBool::new(false);
-    let Some(stack) = stack::opened() else { return };
     if ONCE.swap(true, Ordering::AcqRel) {
         return;
     }
+    sockets::tell_unasked();
+    let Some(stack) = stack::opened() else { return };
     let (ours, _) = table::all();
     for held in ours.into_iter().filter_map(table::ours).filter(|held| held.kind() == Kind::Stream) {
         // One that is over is shut already.

@@ -6,7 +6,7 @@ use crate::descriptors::KEPT;
 use crate::hooks::{answered, real};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{accept, descriptors, device, diag, epoll, fork, limit, options, relay, report, route, threads};
+use crate::{accept, descriptors, device, diag, end, epoll, fork, limit, options, relay, report, route, threads};
 use capi::Context;
 use capi::calls::sockets as c;
 use libc::{c_int, c_void, sockaddr, socklen_t};
@@ -336,6 +336,7 @@ unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     held.more().backlog = backlog;
     // Which processes have it decides how this one reaches it.
     fork::watch();
+    end::watch();
     if held.kind() == Kind::Stream {
         let (stack, below) = (stack::open()?, held.below());
         let name = programs_name(fd, &held.more()).ok_or(Refused(libc::EINVAL))?;
@@ -362,6 +363,21 @@ unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     }
     epoll::listens(held)?;
     answered(done)
+}
+
+/// Tells of listeners of which the link's peers heard nothing but refusals: this process alone had them and never
+/// asked for a connection, so no stack listened there.
+pub(crate) fn tell_unasked() {
+    for fd in table::all().0 {
+        let alone = |held: &Held| held.kind() == Kind::Listener && held.below() == NONE && !held.is_shared();
+        let Some(held) = table::ours(fd).filter(alone) else { continue };
+        let Some(name) = programs_name(fd, &held.more()) else { continue };
+        if !Traffic::At(name.ip()).stays_here() {
+            let why = "the program never called accept, poll or epoll_wait for it, so the link's connections \
+                       were refused";
+            report::fell_back(&format!("a listener at {name}"), why);
+        }
+    }
 }
 
 /// As on Linux, what is negative is as much as there may be.
