@@ -92,7 +92,8 @@ at = [socket.create_server(name).detach() for name in [('', 8340), ('127.0.0.1',
         let program = format!("{listens}\n{then}");
         let (output, said) = run(&bed, &launched(&[], &["python3", "-c", &program]));
         assert!(output.status.success(), "{said}");
-        let line = "on the kernel: a listener at 0.0.0.0:8340: the program never called accept, poll or epoll_wait";
+        let line =
+            "on the kernel: a listener at 0.0.0.0:8340: the program never called accept, poll or epoll_wait";
         assert_eq!(said.contains(line), told, "{then}: {said}");
         assert!(!said.contains("8341"), "{said}");
     }

@@ -6,7 +6,9 @@ use crate::descriptors::KEPT;
 use crate::hooks::{answered, real};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{accept, descriptors, device, diag, end, epoll, fork, limit, options, relay, report, route, threads};
+use crate::{
+    accept, descriptors, device, diag, end, epoll, fork, limit, options, relay, report, route, threads,
+};
 use capi::Context;
 use capi::calls::sockets as c;
 use libc::{c_int, c_void, sockaddr, socklen_t};
