@@ -299,6 +299,13 @@ pub const ROWS: &[Row] = &[
         reason: "Linux sends its FIN before its SYN is acknowledged. Here it follows the handshake, as RFC 9293, \
                  section 3.10.4, has it for a connection with data to send.",
     },
+    Row {
+        name: "reset after SYNs crossed",
+        kind: Kind::Packets,
+        key: "crossed_reset",
+        reason: "Linux says ECONNRESET. RFC 9293, section 3.10.7.4, has an active open that is reset in SYN-RECEIVED \
+                 told as refused (MUST-11), as here.",
+    },
 ];
 
 /// Returns the rows of a kind.

@@ -1,7 +1,7 @@
 //! Predicates that recognise explained differences, by the keys of [`crate::reasons`].
 
 use super::compare::{Difference, TOGETHER, differ, differ_at_end};
-use super::input::{Action, Call, Echo, Input};
+use super::input::{Action, Call, Echo, Input, Step};
 use super::trace::{Moment, Seen, Trace};
 use crate::reasons::{self, Kind, Row};
 use drill::lang::{Body, Flags, Range, Segment, TcpOption};
@@ -636,6 +636,21 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && case.called(Call::Connect)
             && (case.difference.kernel.first().is_some_and(is_fin)
                 || case.difference.kernel.iter().any(is_end) && case.difference.ours.iter().any(is_late))
+    }),
+    ("crossed_reset", Then::GoesOn, |case| {
+        let until = case.difference.step.min(case.input.steps.len());
+        let sent = |step: &Step| match &step.action {
+            Action::Send(packet, _) => tcp(&packet.body).map(|tcp| tcp.flags),
+            _ => None,
+        };
+        let is_syn = |flags: Flags| flags.has(Flags::SYN) && !flags.has(Flags::ACK);
+        let is_reset = |flags: &Flags| flags.has(Flags::RST);
+        let sent = || case.input.steps[..until].iter().filter_map(sent);
+        case.called(Call::Connect)
+            && sent().any(is_syn)
+            && !sent().take_while(|flags| !is_reset(flags)).any(|flags| flags.has(Flags::ACK))
+            && case.difference.kernel == ["= -1 ECONNRESET"]
+            && case.difference.ours == ["= -1 ECONNREFUSED"]
     }),
     ("silly_window", Then::Ends, |case| {
         // Less than a segment, up to the edge of the peer's window.
