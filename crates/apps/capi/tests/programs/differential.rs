@@ -18,7 +18,6 @@ const DIFFERENT: &[Known] = &[
     ("SO_RCVBUF to -1", "a negative size is refused"),
     ("SO_SNDBUF to -1", "a negative size is refused"),
     ("TCP_SYNCNT", "the stack's default is 7"),
-    ("read end: read into NULL", "an empty pipe is asked after the memory, not before it"),
 ];
 
 /// A command that runs another where nothing has taken a port, nor left one in TIME-WAIT. Who is not root shares the

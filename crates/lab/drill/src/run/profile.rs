@@ -458,7 +458,9 @@ mod tests {
                 "docs/DRILL.md lacks `{name}`, {system}"
             );
         }
-        assert_eq!(settings(Profile::Rfc).quirks, Quirks::default());
+        // RFC 9293, section 3.10.7.4: a reset in CLOSE-WAIT is a "connection reset", too.
+        let rfc = Quirks { reset_after_fin: true, ..Quirks::default() };
+        assert_eq!(settings(Profile::Rfc).quirks, rfc);
         assert_eq!(tcp::Config::default().quirks, Quirks::default());
     }
 }
