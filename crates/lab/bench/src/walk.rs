@@ -39,10 +39,9 @@ pub fn walk(name: &str) -> Result<String, String> {
     let mut steps: BTreeMap<Step, f64> = BTreeMap::new();
     for ((file, line), count) in many {
         let more = count.saturating_sub(few.get(&(file.clone(), line)).copied().unwrap_or(0));
-        let Some((_, short)) = file.rsplit_once("/crates/").filter(|_| more as f64 >= segments / ONCE_IN)
-        else {
-            continue;
-        };
+        // Line 0 is the compiler's, and the standard library has a folder of that name.
+        let ours = file.rsplit_once("/crates/").filter(|_| line > 0 && !file.starts_with("/rustc/"));
+        let Some((_, short)) = ours.filter(|_| more as f64 >= segments / ONCE_IN) else { continue };
         let source = sources.entry(file.clone()).or_insert_with(|| std::fs::read_to_string(&file));
         let source = source.as_ref().map_err(|e| format!("{file}: {e}"))?;
         let function = enclosing(source, line).unwrap_or("?").to_owned();
