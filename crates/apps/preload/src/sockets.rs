@@ -487,7 +487,7 @@ pub(crate) unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -
             done => done.map(|()| 0),
         },
         // SAFETY: the caller's arguments.
-        _ => unsafe { connect_by(held, fd, (addr, len), true, on_stack, kernels) },
+        _ => unsafe { connect_by(held, fd, (addr, len), on_stack, kernels) },
     })
 }
 
@@ -509,7 +509,7 @@ pub(crate) fn is_tcp(fd: c_int) -> bool {
 }
 
 /// Runs a call that connects, which may be a send with MSG_FASTOPEN: on the stack, where it gets the context and the
-/// socket's descriptor there, or by the kernel. Where the call `may_repeat`, it is a connect.
+/// socket's descriptor there, or by the kernel.
 ///
 /// # Safety
 /// C's contract for the address and its length.
@@ -517,7 +517,6 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
     held: &Held,
     fd: c_int,
     (addr, len): (*const sockaddr, socklen_t),
-    may_repeat: bool,
     on_stack: impl Fn(*mut Context, c_int) -> R,
     by_kernel: impl Fn() -> R,
 ) -> Outcome<R> {
@@ -563,20 +562,8 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
             }
             return answered(on_stack(stack.context(), below));
         }
-        let waits = is_new && may_repeat && !is_nonblocking(fd);
-        if waits {
-            stack.hosted.set_nonblocking(below, true)?;
-        }
         let done = on_stack(stack.context(), below);
         let failed = if done == R::FAILURE { errno() } else { 0 };
-        if waits {
-            stack.hosted.set_nonblocking(below, false)?;
-            if failed == libc::EINPROGRESS {
-                // It is the stack's for other threads while this one waits.
-                becomes_stream(held, fd, below)?;
-                return answered(on_stack(stack.context(), below));
-            }
-        }
         // A send with MSG_FASTOPEN, which the stack may do without (EOPNOTSUPP), leaves the socket as it was.
         if !matches!(failed, libc::EOPNOTSUPP | libc::ENETUNREACH) {
             if is_new {
@@ -695,7 +682,9 @@ fn begin(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
         {
             bind_below(stack, below, name)?;
         }
-        stack.hosted.set_nonblocking(below, is_nonblocking(fd))
+        // SAFETY: numbers alone.
+        let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+        stack.hosted.set_nonblocking(below, flags & libc::O_NONBLOCK != 0)
     })();
     match begun {
         Ok(()) => Ok(below),
@@ -704,12 +693,6 @@ fn begin(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
             Err(errno.into())
         }
     }
-}
-
-/// Does the kernel's socket under the number not wait?
-fn is_nonblocking(fd: c_int) -> bool {
-    // SAFETY: numbers alone.
-    unsafe { real::fcntl(fd, libc::F_GETFL, 0) & libc::O_NONBLOCK != 0 }
 }
 
 fn becomes_stream(held: &Held, fd: c_int, below: c_int) -> Outcome<()> {

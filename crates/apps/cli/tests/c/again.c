@@ -69,49 +69,9 @@ static void connects_again(int there, int way, int watched)
     close(ep);
 }
 
-static void *connects_to_busy(void *arg)
-{
-    struct sockaddr_in busy = at(CLIENT, 3225);
-    return (void *)(long)connect(*(int *)arg, SA(busy));
-}
-
-/* A set has nothing of a socket that another thread connects, while the peer does not answer. */
-static void connects_while_watched(void)
-{
-    int there = new_socket(CLIENT, AF_INET), on = 1, ahead, fd = socket(AF_INET, SOCK_STREAM, 0), n = 1;
-    int ep = epoll_create1(0);
-    struct sockaddr_in busy = at(CLIENT, 3225);
-    struct epoll_event event = { .events = EPOLLIN | EPOLLOUT }, got;
-    pthread_t thread;
-    void *done;
-    raw_setsockopt(there, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    raw_bind(there, &busy, sizeof busy);
-    raw_listen(there, 0);
-    ahead = new_socket(CLIENT, AF_INET);
-    raw_connect(ahead, SA(busy));
-    told(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event), "a set has a socket");
-    told(epoll_wait(ep, &got, 1, 0) == 1 ? (long)got.events : -1, "which is new");
-    pthread_create(&thread, NULL, connects_to_busy, &fd);
-    for (long until = ms() + 3000; n && ms() < until;) {
-        n = epoll_wait(ep, &got, 1, 0);
-        usleep(1000);
-    }
-    told(n, "another thread connects it");
-    told(epoll_wait(ep, &got, 1, 20), "and it stays so");
-    raw_close(ahead);
-    raw_close(raw_accept(there, NULL, NULL));
-    pthread_join(thread, &done);
-    told((long)done, "connect");
-    told(epoll_wait(ep, &got, 1, 1000) == 1 ? (long)got.events : -1, "the set tells");
-    hang_up(fd, (int)raw_accept(there, NULL, NULL));
-    raw_close(there);
-    close(ep);
-}
-
 static void again(void)
 {
     int there = peers_listener(3220);
-    connects_while_watched();
     for (int way = 0; way < 4; way++)
         for (int watched = 0; watched < 2 - (way == 2); watched++)
             connects_again(there, way, watched);
