@@ -3,7 +3,7 @@
 //! descriptors. A launched receiver takes the channel out of the message, and knows connection, listener and new socket
 //! by what the kernel says of them. A receiver that is not launched has a UNIX socket with the connection's bytes.
 
-use crate::boundary::{Outcome, Refused, guard, is_inside, say_once};
+use crate::boundary::{Failure, Outcome, Refused, guard, is_inside, say_once};
 use crate::data;
 use crate::description::{Description, Kind, Lent, NONE, note_number};
 use crate::hooks::real;
@@ -229,6 +229,26 @@ pub(crate) unsafe fn sendmmsg(fd: c_int, list: *mut mmsghdr, count: c_uint, flag
     })
 }
 
+/// Runs a call that receives: the kernel's, or ours where the number is one of ours.
+fn receive<R: Failure + PartialEq>(
+    fd: c_int,
+    kernels: impl Fn() -> R,
+    ours: impl FnOnce(&Held) -> Outcome<R>,
+) -> R {
+    if table::is_kernels(fd) {
+        return kernels();
+    }
+    let ours_calls = is_inside();
+    guard(|| match table::look(fd) {
+        Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
+        Place::Kernel | Place::Hidden => Ok(kernels()),
+        Place::Ours(held) => {
+            relay::settle(&held)?;
+            ours(&held)
+        }
+    })
+}
+
 /// # Safety
 /// C's contract of recvmsg(2).
 pub(crate) unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
@@ -240,19 +260,8 @@ pub(crate) unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> s
         }
         got
     };
-    if table::is_kernels(fd) {
-        return kernels();
-    }
-    let ours_calls = is_inside();
-    guard(|| match table::look(fd) {
-        Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
-        Place::Kernel | Place::Hidden => Ok(kernels()),
-        Place::Ours(held) => {
-            relay::settle(&held)?;
-            // SAFETY: the caller's arguments.
-            unsafe { data::recvmsg(&held, fd, message, flags) }
-        }
-    })
+    // SAFETY: the caller's arguments.
+    receive(fd, kernels, |held| unsafe { data::recvmsg(held, fd, message, flags) })
 }
 
 /// # Safety
@@ -270,19 +279,8 @@ pub(crate) unsafe fn recvmmsg(
         (0..got.max(0) as usize).for_each(|at| take_over(&raw mut (*list.add(at)).msg_hdr));
         got
     };
-    if table::is_kernels(fd) {
-        return kernels();
-    }
-    let ours_calls = is_inside();
-    guard(|| match table::look(fd) {
-        Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
-        Place::Kernel | Place::Hidden => Ok(kernels()),
-        Place::Ours(held) => {
-            relay::settle(&held)?;
-            // SAFETY: the caller's arguments.
-            unsafe { data::recvmmsg(&held, fd, list, count, flags, timeout) }
-        }
-    })
+    // SAFETY: the caller's arguments.
+    receive(fd, kernels, |held| unsafe { data::recvmmsg(held, fd, list, count, flags, timeout) })
 }
 
 /// Takes over what a received message hands over, if it was the sender's.
