@@ -1,6 +1,6 @@
 //! Planted faults: do the generated inputs find a fault that is there? `differ faults` plants each of [`FAULTS`] in a
 //! copy of the tree, one at a time, builds the copy and runs its inputs until the first difference without a reason.
-//! The same seeds on the copy without a fault must show none, so that it is the planted fault that was found.
+//! A copy without a fault must show no difference for the same seeds, so that it is the planted fault that was found.
 
 mod list;
 

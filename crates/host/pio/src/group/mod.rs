@@ -14,7 +14,7 @@
 //! **Life and death.** A member holds a lock on its byte of the file, which the kernel takes back when it dies. The
 //! others hear of that, and of deals, by inotify: the dead's file is closed, a deal writes to it. Beside that they
 //! look twice a second, lest a descriptor that a child has inherited hide a death. A member that is stopped lives and
-//! answers nobody: `stalled` says how the others notice, and its buckets are dealt to those that run. Its connections
+//! answers no other: `stalled` says how the others notice, and its buckets are dealt to those that run. Its connections
 //! stay its own.
 //!
 //! **Alone** a member tells nothing and asks no other member; when a second one comes, its stack is asked for the
