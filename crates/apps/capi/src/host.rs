@@ -3,8 +3,7 @@
 use crate::context::forks;
 use base::Duration;
 use libc::c_int;
-use sock::hosted::{self, Host, Sleeper, Woken};
-use std::cell::Cell;
+use sock::runner::{self, Park, Sleeper, Woken};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};
@@ -12,39 +11,23 @@ use std::ptr::{null, null_mut};
 /// The highest signal's number.
 const SIGNAL_MAX: c_int = 64;
 
-thread_local! {
-    /// The thread's bell, kept from one call to the next, and how often the process had been forked when it was made:
-    /// in a child its number may be another's.
-    static BELL: Cell<Option<(u32, Sleeper)>> = const { Cell::new(None) };
-}
-
 /// The threads of this process.
 pub(crate) struct Threads;
 
-impl Host for Threads {
+impl Park for Threads {
     fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken {
-        match hosted::sleep(fds, timeout) {
+        match runner::sleep(fds, timeout) {
             Woken::Signal if restarts && !signals_end_calls() => Woken::Stack,
             woken => woken,
         }
     }
 
-    /// They begin while signals wait ([`undisturbed`]), and stay as they are.
-    fn shield_thread(&self) {}
-
     fn bell(&self) -> Option<Sleeper> {
-        match BELL.try_with(Cell::take).ok().flatten() {
-            Some((of, bell)) if of == forks() => Some(bell),
-            kept => {
-                std::mem::forget(kept);
-                hosted::bell().ok()
-            }
-        }
+        runner::kept_bell(forks())
     }
 
     fn keep(&self, bell: Sleeper) {
-        // A thread that is about to end keeps nothing.
-        let _ = BELL.try_with(|kept| kept.set(Some((forks(), bell))));
+        runner::keep_bell(forks(), bell);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use base::Addr;
 use pio::{Pair, PairConfig, pair};
-use sock::{Direct, Engine, Limits, Stack, SystemClock};
+use sock::{Engine, Limits, Runner, Stack, SystemClock};
 use stack::{Core, CoreConfig, OwnAddr};
 
 /// A client, 10.0.0.2, and a server, 10.0.0.1.
@@ -11,7 +11,7 @@ pub(crate) fn stacks() -> (Stack, Stack) {
         let addresses = vec![OwnAddr { addr: Addr::v4([10, 0, 0, last]), prefix: 24 }];
         let core = Core::new(CoreConfig { seed: 3, addresses, ..CoreConfig::default() }, Box::new(port));
         let engine = Engine::new(core, Box::new(SystemClock::new()), Limits::default());
-        Direct::start(engine).expect("a watchdog thread")
+        Runner::start(engine).expect("a watchdog thread")
     };
     let (client, server) = pair(&PairConfig::default()).expect("memory");
     (stack(client, 2), stack(server, 1))

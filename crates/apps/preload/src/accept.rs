@@ -11,7 +11,7 @@ use crate::{heritage, limit, names, relay, report, threads};
 use base::Duration;
 use capi::memory::put_sized;
 use libc::{c_int, c_void, sockaddr, socklen_t};
-use sock::hosted::Ended;
+use sock::runner::Ended;
 use sock::{Errno, Sockets, address};
 use std::ptr::null;
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -1,7 +1,7 @@
 //! A bell for each thread that waits, kept from one call to the next.
 
 use crate::boundary::inside;
-use sock::hosted::Sleeper;
+use sock::runner::Sleeper;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -49,7 +49,7 @@ pub(crate) fn take() -> Option<Sleeper> {
 }
 
 fn ring_new() -> Option<Sleeper> {
-    inside(|| sock::hosted::bell().ok())
+    inside(|| sock::runner::bell().ok())
 }
 
 /// The calling thread needs it again.

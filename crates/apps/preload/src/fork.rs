@@ -20,7 +20,7 @@ use crate::table::{self, Held};
 use crate::{accept, bell, description, epoll, heritage, limit, relay, report, stack};
 use capi::memory::can_read;
 use libc::{c_int, c_long, c_void, pid_t};
-use sock::hosted::Still;
+use sock::runner::Still;
 use std::cell::RefCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};

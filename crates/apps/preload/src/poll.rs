@@ -12,7 +12,7 @@ use crate::{relay, stack};
 use base::Duration;
 use capi::memory::{can_write, is_nowhere, put};
 use libc::{c_int, c_short, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
-use sock::hosted::Ended;
+use sock::runner::Ended;
 use sock::{Errno, PollFd, Ready, Sockets};
 use std::ptr::null;
 

@@ -491,12 +491,14 @@ impl Relay {
     }
 
     fn run(mut self) {
-        let mut standing = self.stack.hosted.stand();
+        // It does not poll: those it hands on to may need its CPU.
+        let mut leader = self.stack.hosted.pin(false);
         let mut room = vec![0; ROOM];
         let (mut found, mut rows) = ([EpollEvent::default(); EVENTS], vec![input(self.kernels)]);
         loop {
-            let wait = standing.wait(
+            let wait = leader.wait(
                 Some(self.below),
+                None,
                 &mut |fds, left| beside(&mut rows, 1, fds, left, null(), true),
                 &mut |engine| match engine.epoll_collect(self.below, &mut found)? {
                     0 => Err(Errno::EAGAIN),

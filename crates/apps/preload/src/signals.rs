@@ -11,7 +11,7 @@ use crate::hooks::real;
 use crate::touch;
 use capi::host::signals_end_calls;
 use libc::{c_int, c_void, sighandler_t, siginfo_t, sigset_t, ucontext_t};
-use sock::hosted::Nap;
+use sock::runner::Nap;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};

@@ -7,7 +7,7 @@ use crate::hooks::real;
 use crate::signals::{self, Ran};
 use base::Duration;
 use libc::{c_int, c_long, pollfd, sigset_t, timespec};
-use sock::hosted::Woken;
+use sock::runner::Woken;
 use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};
 

@@ -6,7 +6,7 @@ use base::Duration;
 use capi::Context;
 use libc::c_int;
 use sock::control::{self, Control, Places};
-use sock::hosted::{Host, Hosted, Sleeper, Woken};
+use sock::runner::{Park, Runner, Sleeper, Woken};
 use sock::{Settings, Sockets};
 use std::ffi::{CString, OsString};
 use std::os::fd::RawFd;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The stack of this process.
 pub(crate) struct Stack {
-    pub(crate) hosted: Arc<Hosted>,
+    pub(crate) hosted: Arc<Runner>,
     context: Context,
     control: Mutex<Option<Control>>,
 }
@@ -251,7 +251,7 @@ fn make_aside(settings: &Settings) -> Result<Stack, String> {
 }
 
 fn make(settings: &Settings) -> Result<Stack, String> {
-    let (opened, hosted) = sock::open_hosted(settings, Box::new(Program)).map_err(|e| e.0)?;
+    let (opened, hosted) = sock::open_beside(settings, Box::new(Program)).map_err(|e| e.0)?;
     // Without it the program runs as well; `millstream ss` only does not see it.
     let control = control::serve_in(&opened, PLACES.get_or_init(Places::from_environment));
     let control =
@@ -273,7 +273,7 @@ pub(crate) fn close(below: c_int) {
 /// How threads of the program sleep.
 struct Program;
 
-impl Host for Program {
+impl Park for Program {
     fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken {
         sleep::on_stack(fds, timeout, restarts)
     }

@@ -7,7 +7,7 @@ use crate::stack::Stack;
 use base::Duration;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use sock::hosted::ExternalLoop;
+use sock::runner::ExternalLoop;
 use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -5,8 +5,8 @@ use crate::host::Threads;
 use base::{Duration, Instant};
 use pyo3::prelude::*;
 use sock::control::{self, Control};
-use sock::hosted::Hosted;
 use sock::metrics::Serving;
+use sock::runner::Runner;
 use sock::syscalls::Mode;
 use sock::tree::Tree;
 use sock::{Engine, Errno, Fd, OpenError, PollFd, Ready, Settings, Sockets};
@@ -40,7 +40,7 @@ pub(crate) fn forks() -> u32 {
 
 /// One core's stack and what belongs to it.
 pub(crate) struct Live {
-    pub(crate) hosted: Arc<Hosted>,
+    pub(crate) hosted: Arc<Runner>,
     pub(crate) tree: Arc<Tree>,
     metrics: Option<Serving>,
     /// Answers `millstream ss` as long as one stack of the process lives.
@@ -52,7 +52,7 @@ pub(crate) struct Live {
 impl Live {
     /// Opens what the settings name.
     pub(crate) fn open(settings: &Settings) -> Result<Live, OpenError> {
-        let (opened, hosted) = sock::open_hosted(settings, Box::new(Threads))?;
+        let (opened, hosted) = sock::open_beside(settings, Box::new(Threads))?;
         // Without it the program runs as well; `millstream ss` only does not see it.
         let control = serve(&opened).ok();
         let (tree, metrics) = (opened.tree, opened.metrics);
@@ -219,10 +219,10 @@ enum Step<R> {
 /// between. Signals are Python's to handle: an exception of theirs ends the call.
 pub(crate) fn repeat<R: Send>(
     py: Python<'_>,
-    hosted: &Hosted,
+    hosted: &Runner,
     (fd, interest): (Fd, Ready),
     time_left: &mut TimeLeft,
-    mut attempt: impl FnMut(&Hosted) -> Result<R, Errno> + Send,
+    mut attempt: impl FnMut(&Runner) -> Result<R, Errno> + Send,
 ) -> PyResult<R> {
     loop {
         let step = py.detach(|| {
@@ -248,7 +248,7 @@ pub(crate) fn repeat<R: Send>(
     }
 }
 
-fn until_ready(hosted: &Hosted, fd: Fd, interest: Ready, slice: Duration) -> Result<(), Errno> {
+fn until_ready(hosted: &Runner, fd: Fd, interest: Ready, slice: Duration) -> Result<(), Errno> {
     hosted.wait_for(Some(fd), Some(slice), |engine| {
         let mut row = [PollFd { fd, interest, ready: Ready::NONE }];
         if engine.poll(&mut row) > 0 { Ok(()) } else { Err(Errno::EAGAIN) }

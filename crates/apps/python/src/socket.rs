@@ -9,7 +9,7 @@ use base::Duration;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use sock::hosted::Hosted;
+use sock::runner::Runner;
 use sock::{Errno, Family, Fd, Ready, SendFlags, Shutdown, Sockets};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -51,7 +51,7 @@ impl Socket {
     fn tell<R: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(&Hosted, Fd) -> Result<R, Errno> + Send,
+        call: impl FnOnce(&Runner, Fd) -> Result<R, Errno> + Send,
     ) -> PyResult<R> {
         let (live, fd) = self.open()?;
         py.detach(|| call(&live.hosted, fd)).map_err(os_error)
@@ -63,7 +63,7 @@ impl Socket {
         py: Python<'_>,
         interest: Ready,
         dont_wait: bool,
-        mut call: impl FnMut(&Hosted, Fd) -> Result<R, Errno> + Send,
+        mut call: impl FnMut(&Runner, Fd) -> Result<R, Errno> + Send,
     ) -> PyResult<R> {
         let (live, fd) = self.open()?;
         let limit = if dont_wait { Some(Duration::ZERO) } else { self.limit() };

@@ -12,8 +12,9 @@
 
 use crate::port::*;
 use base::Duration;
-use ring::{Consumer, Frame, FramePool, Producer, queue};
+use ring::{Consumer, Frame, FramePool, Producer, Ringer, Sleeper, doorbell, queue};
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -62,8 +63,6 @@ impl PairConfig {
 const LINK_ROOM: usize = 64;
 /// Surplus frames travel back in lots of at most this size.
 const SPARE_LOT: usize = BATCH_MAX;
-/// How often a sleeping end looks at its lanes.
-const NAP: Duration = Duration::from_micros(50);
 
 /// One end of a [`pair`].
 pub struct Pair {
@@ -76,8 +75,33 @@ pub struct Pair {
     free: Vec<Frame>,
     outgoing: Outgoing,
     incoming: Incoming,
-    waker: Arc<Flag>,
+    /// Rung by the other end.
+    bell: Sleeper,
+    waker: Arc<Bell>,
+    partner: LastRing,
     counts: Counts,
+}
+
+/// Rings when dropped: an end that sleeps hears that the other is gone, after its lanes were.
+struct LastRing(Ringer);
+
+impl Drop for LastRing {
+    fn drop(&mut self) {
+        self.0.ring_anyway();
+    }
+}
+
+/// Rings the owner out of its sleep.
+struct Bell {
+    ringer: Ringer,
+    rung: AtomicBool,
+}
+
+impl Waker for Bell {
+    fn wake(&self) {
+        self.rung.store(true, Ordering::Release);
+        self.ringer.ring_anyway();
+    }
 }
 
 /// The two ends of a direction.
@@ -106,14 +130,6 @@ struct Counts {
     tx_invalid: u64,
 }
 
-struct Flag(AtomicBool);
-
-impl Waker for Flag {
-    fn wake(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
 /// Two ports joined in memory. The first has the link-layer address `02:4d:53:00:00:01`, the second `...:02`.
 pub fn pair(config: &PairConfig) -> io::Result<(Pair, Pair)> {
     let largest = config.mtu.max(config.tso_max) + LINK_ROOM;
@@ -127,13 +143,20 @@ pub fn pair(config: &PairConfig) -> io::Result<(Pair, Pair)> {
     let frames = 2 * config.frames as usize;
     let (a_out, b_in) = lane(config.depth, frames);
     let (b_out, a_in) = lane(config.depth, frames);
-    let a = Pair::new(config, 0, stock(), a_out, a_in);
-    let b = Pair::new(config, 1, stock(), b_out, b_in);
+    let ((to_a, a_bell), (to_b, b_bell)) = (doorbell()?, doorbell()?);
+    let a = Pair::new(config, 0, stock(), (a_out, to_b), (a_in, a_bell));
+    let b = Pair::new(config, 1, stock(), (b_out, to_a), (b_in, b_bell));
     Ok((a, b))
 }
 
 impl Pair {
-    fn new(config: &PairConfig, end: u8, free: Vec<Frame>, outgoing: Outgoing, incoming: Incoming) -> Pair {
+    fn new(
+        config: &PairConfig,
+        end: u8,
+        free: Vec<Frame>,
+        (outgoing, partner): (Outgoing, Ringer),
+        (incoming, bell): (Incoming, Sleeper),
+    ) -> Pair {
         let lot = (config.frames as usize / 2).clamp(1, SPARE_LOT);
         let name = format!("pair:{}", char::from(b'a' + end));
         let caps = Caps {
@@ -151,7 +174,9 @@ impl Pair {
             free,
             outgoing,
             incoming,
-            waker: Arc::new(Flag(AtomicBool::new(false))),
+            waker: Arc::new(Bell { ringer: bell.ringer(), rung: AtomicBool::new(false) }),
+            bell,
+            partner: LastRing(partner),
             counts: Counts::default(),
         }
     }
@@ -257,29 +282,33 @@ impl PacketIo for Pair {
         self.counts.tx += sent as u64;
         self.counts.tx_invalid += (count - sent) as u64;
         self.counts.tx_full += u64::from(!batch.is_empty());
+        self.partner.0.ring();
         Ok(count)
     }
 
+    /// A wait of no time prepares for a sleep on the bell, which the other end rings then.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        let mut left = timeout;
-        loop {
-            if self.waker.0.swap(false, Ordering::Acquire) {
-                return Ok(Wake::Interrupted);
-            }
-            if !self.incoming.packets.is_empty() || self.incoming.packets.is_orphaned() {
-                return Ok(Wake::Ready);
-            }
-            let nap = left.map_or(NAP, |left| left.min(NAP));
-            if nap.is_zero() {
-                return Ok(Wake::Timeout);
-            }
-            std::thread::sleep(nap);
-            left = left.map(|left| left - nap);
+        self.bell.drain();
+        let Pair { incoming: Incoming { packets, .. }, bell, waker, .. } = self;
+        let mut ready = || !packets.is_empty() || packets.is_orphaned();
+        if timeout == Some(Duration::ZERO) {
+            bell.flag().announce();
+        } else if !waker.rung.load(Ordering::Acquire) {
+            bell.sleep(timeout, &mut ready).map_err(IoError::Os)?;
         }
+        Ok(match waker.rung.swap(false, Ordering::AcqRel) {
+            true => Wake::Interrupted,
+            false if ready() => Wake::Ready,
+            false => Wake::Timeout,
+        })
     }
 
     fn waker(&self) -> Arc<dyn Waker> {
         self.waker.clone()
+    }
+
+    fn poll_fds(&self) -> Vec<RawFd> {
+        vec![self.bell.fd().as_raw_fd()]
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {

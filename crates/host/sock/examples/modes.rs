@@ -9,7 +9,7 @@
 use base::Addr;
 use pio::{PairConfig, pair};
 use sock::paired::{PairedConfig, StackThread};
-use sock::{Direct, Engine, Limits, Paired, Stack, SystemClock, TcpListener, TcpStream};
+use sock::{Engine, Limits, Paired, Runner, Stack, SystemClock, TcpListener, TcpStream};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -27,10 +27,10 @@ fn engine(port: pio::Pair, last: u8) -> Engine {
 
 fn client(mode: &str, port: pio::Pair) -> std::io::Result<Stack> {
     if mode == "direct" {
-        return Ok(Direct::start(engine(port, 2))?);
+        return Ok(Runner::start(engine(port, 2))?);
     }
     let thread = Arc::new(StackThread::start(engine(port, 2), PairedConfig::default())?);
-    Ok(Arc::new(Paired::new(&[thread], Limits::default())?))
+    Ok(Arc::new(Paired::over(&[thread], Limits::default())?))
 }
 
 /// Answers every byte-sized question, swallows everything else.
@@ -52,7 +52,7 @@ fn serve(server: Stack) -> std::io::Result<()> {
 fn main() -> std::io::Result<()> {
     for mode in ["direct", "paired"] {
         let (a, b) = pair(&PairConfig::default())?;
-        let (client, server): (Stack, Stack) = (client(mode, a)?, Direct::start(engine(b, 1))?);
+        let (client, server): (Stack, Stack) = (client(mode, a)?, Runner::start(engine(b, 1))?);
         std::thread::spawn(move || serve(server));
         std::thread::sleep(Duration::from_millis(50));
 

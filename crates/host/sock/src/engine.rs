@@ -5,22 +5,20 @@ mod disconnect;
 mod epoll;
 mod fast_open;
 mod messages;
-mod pump;
 
 pub(crate) use fast_open::Begun;
 pub(crate) use messages::sof;
-pub use pump::Pumped;
 
 use crate::Errno;
-use crate::busy_poll::BusyPoll;
 use crate::clock::Clock;
 use crate::descriptors::Descriptors;
-use crate::load::Load;
 use crate::object::{Extras, Kind, Listener, Object, Settings, Stream};
 use crate::pipe::Pipe;
+use crate::runner::busy_poll::BusyPoll;
+use crate::runner::load::Load;
+use crate::runner::waiting::Waiting;
 use crate::sockets::{Family, Fd, Ready};
 use crate::transport::Transport;
-use crate::waiting::Waiting;
 use crate::watch::{NO_WATCH, Watches};
 use base::{Addr, Duration, Endpoint, Instant, Slab};
 use stack::{ConnId, Connect, Core, FastOpenListen, Listen, Notice};
@@ -50,7 +48,7 @@ impl Default for Limits {
 pub struct Engine<T: Transport = Core> {
     pub(crate) core: T,
     clock: Box<dyn Clock>,
-    now: Instant,
+    pub(crate) now: Instant,
     pub(crate) busy_poll: BusyPoll,
     pub(crate) load: Load,
     descriptors: Descriptors,

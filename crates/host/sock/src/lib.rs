@@ -4,7 +4,6 @@
 
 pub mod address;
 pub mod boundary;
-mod busy_poll;
 mod c;
 mod card;
 mod clients;
@@ -13,12 +12,9 @@ pub mod cmsg;
 mod config_file;
 pub mod control;
 mod descriptors;
-mod direct;
 mod engine;
 mod errno;
-pub mod hosted;
 pub mod keys;
-mod load;
 pub mod metrics;
 mod net;
 mod object;
@@ -28,6 +24,7 @@ pub mod paired;
 mod pipe;
 mod poller;
 pub mod program;
+pub mod runner;
 mod settings;
 mod sockets;
 pub mod syscalls;
@@ -36,21 +33,18 @@ pub mod tcp_info;
 mod transport;
 pub mod tree;
 mod tuning;
-mod waiting;
 mod watch;
-mod watchdog;
-mod watchdog_interval;
 
 pub use clock::{Clock, SystemClock};
-pub use direct::Direct;
-pub use engine::{Engine, Limits, Pumped};
+pub use engine::{Engine, Limits};
 pub use errno::Errno;
 pub use net::{Stack, TcpListener, TcpStream};
-pub use open::{OpenError, Opened, Tap, open, open_hosted, open_interruptible, open_over, pin_to};
+pub use open::{OpenError, Opened, Tap, open, open_beside, open_interruptible, open_over, pin_to};
 pub use paired::Paired;
 pub use pio::{give_up_root, loses_link, set_capabilities, use_all_permitted};
 pub use policy::elevated;
 pub use poller::Poller;
+pub use runner::Runner;
 pub use settings::{
     Assignments, Bytes, ControlLevel, Loopback, Mode, Offload, Receivers, Row, SettingError, Settings,
     Workers, tcp_settings,

@@ -3,12 +3,11 @@
 use crate::Errno;
 use crate::card::{self, card};
 use crate::clock::{Clock, SystemClock};
-use crate::direct::Direct;
 use crate::engine::{Engine, Limits};
-use crate::hosted::{Host, Hosted};
 use crate::metrics::{self, Serving};
 use crate::net::Stack;
 use crate::paired::{Paired, PairedConfig, StackThread};
+use crate::runner::{Park, Runner, Threads};
 use crate::settings::{ControlLevel, Mode, Settings, Workers};
 use crate::tree::Tree;
 use base::Duration;
@@ -91,34 +90,30 @@ pub fn open_over(
     settings: &Settings,
     layer: impl FnMut(Box<dyn PacketIo>) -> Result<Box<dyn PacketIo>, OpenError>,
 ) -> Result<Opened, OpenError> {
-    open_with(settings, layer, start)
+    open_with(settings, layer, |settings, index, core| start(settings, index, core, Box::new(Threads)))
 }
 
-/// As [`open`], for a program whose signals end calls: [`hosted`](crate::hosted) takes the place of direct mode,
-/// and `host` tells how the threads of each core sleep, in paired mode too.
+/// As [`open`], for a program whose signals end calls: `park` tells how the threads of each core sleep.
 pub fn open_interruptible(
     settings: &Settings,
-    mut host: impl FnMut() -> Box<dyn Host>,
+    mut park: impl FnMut() -> Box<dyn Park>,
 ) -> Result<Opened, OpenError> {
-    open_with(settings, Ok, |settings, index, core| match settings.mode {
-        Mode::Direct => Ok(start_hosted(settings, core, host())?),
-        Mode::Paired => start_paired(settings, index, core, Some(host())),
-    })
+    open_with(settings, Ok, |settings, index, core| start(settings, index, core, park()))
 }
 
-/// Opens a stack of one core for a program that has descriptors of the kernel's beside ours; `host` says how its
+/// Opens a stack of one core for a program that has descriptors of the kernel's beside ours; `park` says how its
 /// threads sleep. `mode` and `cores` do not matter.
-pub fn open_hosted(settings: &Settings, host: Box<dyn Host>) -> Result<(Opened, Arc<Hosted>), OpenError> {
-    let (mut host, mut hosted) = (Some(host), None);
+pub fn open_beside(settings: &Settings, park: Box<dyn Park>) -> Result<(Opened, Arc<Runner>), OpenError> {
+    let (mut park, mut runner) = (Some(park), None);
     let settings = Settings { cores: 1, ..settings.clone() };
     let opened = open_with(&settings, Ok, |settings, _, core| {
-        let host = host.take().ok_or_else(|| OpenError::because("a program has one stack".into()))?;
-        let started = start_hosted(settings, core, host)?;
-        hosted = Some(started.clone());
+        let park = park.take().ok_or_else(|| OpenError::because("a program has one stack".into()))?;
+        let started = start_direct(settings, core, park)?;
+        runner = Some(started.clone());
         Ok(started)
     })?;
-    let hosted = hosted.ok_or_else(|| OpenError::because("the link has no queue".into()))?;
-    Ok((opened, hosted))
+    let runner = runner.ok_or_else(|| OpenError::because("the link has no queue".into()))?;
+    Ok((opened, runner))
 }
 
 fn open_with(
@@ -242,28 +237,15 @@ fn limits(settings: &Settings) -> Limits {
     Limits { spin: Duration::from_micros(settings.spin_us), ..Limits::default() }
 }
 
-fn start_hosted(settings: &Settings, core: Core, host: Box<dyn Host>) -> Result<Arc<Hosted>, OpenError> {
+fn start_direct(settings: &Settings, core: Core, park: Box<dyn Park>) -> Result<Arc<Runner>, OpenError> {
     let engine = Engine::new(core, Box::new(SystemClock::new()), limits(settings));
-    Hosted::start(engine, host).map_err(|e| OpenError::because(format!("the watchdog thread: {e}")))
+    Runner::start_with(engine, park).map_err(|e| OpenError::because(format!("the watchdog thread: {e}")))
 }
 
-fn start(settings: &Settings, index: usize, core: Core) -> Result<Stack, OpenError> {
-    match settings.mode {
-        Mode::Direct => {
-            let engine = Engine::new(core, Box::new(SystemClock::new()), limits(settings));
-            Ok(Direct::start(engine).map_err(|e| OpenError::because(format!("the watchdog thread: {e}")))?)
-        }
-        Mode::Paired => start_paired(settings, index, core, None),
+fn start(settings: &Settings, index: usize, core: Core, park: Box<dyn Park>) -> Result<Stack, OpenError> {
+    if settings.mode == Mode::Direct {
+        return Ok(start_direct(settings, core, park)?);
     }
-}
-
-/// Paired mode; signals end calls if a `host` says how threads sleep.
-fn start_paired(
-    settings: &Settings,
-    index: usize,
-    core: Core,
-    host: Option<Box<dyn Host>>,
-) -> Result<Stack, OpenError> {
     let limits = limits(settings);
     let engine = Engine::new(core, Box::new(SystemClock::new()), limits);
     let config = PairedConfig {
@@ -272,10 +254,8 @@ fn start_paired(
         connections: settings.max_connections,
         ..PairedConfig::default()
     };
-    let paired = StackThread::start(engine, config).map(Arc::new).and_then(|thread| match host {
-        Some(host) => Paired::interruptible(&[thread], limits, host),
-        None => Paired::new(&[thread], limits),
-    });
+    let thread = StackThread::start(engine, config).map(Arc::new);
+    let paired = thread.and_then(|thread| Paired::over_with(&[thread], limits, park));
     Ok(Arc::new(paired.map_err(|e| OpenError::because(format!("the stack thread: {e}")))?))
 }
 

@@ -184,7 +184,7 @@ pub struct ErrorReport {
 
 /// BSD sockets, epoll, poll and pipes over a Millstream stack.
 ///
-/// One implementation per way to run a core: [`crate::Direct`] turns the core from inside these calls,
+/// One implementation per way to run a core: [`crate::Runner`] turns the core from inside these calls,
 /// [`crate::paired::Paired`] meets a stack thread through queues. Every call gives Linux's errors.
 pub trait Sockets: Send + Sync {
     /// A new TCP socket, blocking.

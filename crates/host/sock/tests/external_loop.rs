@@ -3,40 +3,22 @@
 
 use base::Duration;
 use pio::Wake;
-use sock::hosted::{self, ExternalLoop, Host, Hosted, Sleeper, Woken};
+use sock::runner::{ExternalLoop, Runner, Threads};
 use sock::{EpollEvent, EpollOp, Family, Fd, Ready, RecvFlags, SendFlags, Settings, Sockets};
-use std::os::fd::RawFd;
 use std::sync::Arc;
-
-struct Plain;
-
-impl Host for Plain {
-    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, _: bool) -> Woken {
-        let _ = pio::sleep_on(fds, timeout);
-        Woken::Stack
-    }
-
-    fn shield_thread(&self) {}
-
-    fn bell(&self) -> Option<Sleeper> {
-        hosted::bell().ok()
-    }
-
-    fn keep(&self, _: Sleeper) {}
-}
 
 /// Long for a machine that is busy with something else.
 const LONG: Duration = Duration::from_secs(20);
 
-fn stack(link: &str, address: &str) -> Arc<Hosted> {
+fn stack(link: &str, address: &str) -> Arc<Runner> {
     let mut settings = Settings::default();
     settings.set("link", link).unwrap();
     settings.set("address", address).unwrap();
-    sock::open_hosted(&settings, Box::new(Plain)).unwrap().1
+    sock::open_beside(&settings, Box::new(Threads)).unwrap().1
 }
 
 /// A pair of stacks; the second listens at port 7.
-fn pair(name: &str) -> (Arc<Hosted>, Arc<Hosted>, Fd) {
+fn pair(name: &str) -> (Arc<Runner>, Arc<Runner>, Fd) {
     let link = format!("shm:{}/ms-outside-{}-{name}", std::env::temp_dir().display(), std::process::id());
     let (one, two) = (stack(&link, "10.9.0.1/24"), stack(&link, "10.9.0.2/24"));
     let listener = two.socket(Family::V4).unwrap();
@@ -46,7 +28,7 @@ fn pair(name: &str) -> (Arc<Hosted>, Arc<Hosted>, Fd) {
     (one, two, listener)
 }
 
-fn connect(stack: &Hosted) -> Fd {
+fn connect(stack: &Runner) -> Fd {
     let fd = stack.socket(Family::V4).unwrap();
     stack.connect(fd, "10.9.0.2:7".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
     fd
@@ -54,13 +36,13 @@ fn connect(stack: &Hosted) -> Fd {
 
 /// An event loop with one epoll set and its place.
 struct Loop {
-    stack: Arc<Hosted>,
+    stack: Arc<Runner>,
     set: Fd,
     outside: ExternalLoop,
 }
 
 impl Loop {
-    fn new(stack: &Arc<Hosted>) -> Loop {
+    fn new(stack: &Arc<Runner>) -> Loop {
         let set = stack.epoll_create().unwrap();
         Loop { stack: stack.clone(), set, outside: ExternalLoop::new(stack, set).unwrap() }
     }

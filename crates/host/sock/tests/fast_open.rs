@@ -5,7 +5,7 @@ use base::{Addr, Duration, Endpoint};
 use pio::{PairConfig, pair};
 use sock::paired::{PairedConfig, StackThread};
 use sock::{
-    Direct, Engine, Errno, Family, Fd, Limits, Paired, RecvFlags, SendFlags, Stack, SystemClock, tcp_info,
+    Engine, Errno, Family, Fd, Limits, Paired, RecvFlags, Runner, SendFlags, Stack, SystemClock, tcp_info,
 };
 use stack::{Core, CoreConfig, OwnAddr};
 use std::sync::Arc;
@@ -37,11 +37,11 @@ fn worlds(client: u32, server: u32) -> Vec<[Stack; 2]> {
         let (a, b) = pair(&PairConfig::default()).unwrap();
         [engine(a, 2, client), engine(b, 1, server)]
     };
-    let direct = ends().map(|engine| Direct::start(engine).unwrap() as Stack);
+    let direct = ends().map(|engine| Runner::start(engine).unwrap() as Stack);
     let paired = |config: PairedConfig| {
         ends().map(|engine| {
             let thread = Arc::new(StackThread::start(engine, config).unwrap());
-            Arc::new(Paired::new(&[thread], Limits::default()).unwrap()) as Stack
+            Arc::new(Paired::over(&[thread], Limits::default()).unwrap()) as Stack
         })
     };
     let tight = PairedConfig { ring: 512, rings_kept: 0, ..PairedConfig::default() };

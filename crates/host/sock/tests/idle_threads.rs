@@ -2,7 +2,7 @@
 
 use base::Addr;
 use pio::{PairConfig, pair};
-use sock::{Direct, Engine, Limits, SystemClock, TcpListener};
+use sock::{Engine, Limits, Runner, SystemClock, TcpListener};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn four_threads_that_wait_cost_no_more_than_one() {
     let addresses = vec![OwnAddr { addr: Addr::v4([10, 0, 0, 1]), prefix: 24 }];
     let core = Core::new(CoreConfig { seed: 3, addresses, ..CoreConfig::default() }, Box::new(port));
     let engine = Engine::new(core, Box::new(SystemClock::new()), Limits::default());
-    let stack: sock::Stack = Direct::start(engine).unwrap();
+    let stack: sock::Stack = Runner::start(engine).unwrap();
     let wait = |port| {
         let listener = TcpListener::bind(&stack, ("10.0.0.1", port)).unwrap();
         std::thread::spawn(move || listener.accept().map(drop));

@@ -4,7 +4,7 @@ use base::{Addr, Duration};
 use pio::{PairConfig, pair};
 use sock::paired::{PairedConfig, StackThread};
 use sock::{
-    Direct, Engine, Errno, ErrorReport, Family, Fd, Limits, Paired, PollFd, Ready, RecvFlags, SendFlags,
+    Engine, Errno, ErrorReport, Family, Fd, Limits, Paired, PollFd, Ready, RecvFlags, Runner, SendFlags,
     Stack, SystemClock, tcp_info,
 };
 use stack::{Core, CoreConfig, OwnAddr};
@@ -40,11 +40,11 @@ fn worlds() -> Vec<World> {
         let (a, b) = pair(&PairConfig::default()).unwrap();
         [engine(a, [10, 0, 0, 2]), engine(b, [10, 0, 0, 1])]
     };
-    let direct = ends().map(|engine| Direct::start(engine).unwrap() as Stack);
+    let direct = ends().map(|engine| Runner::start(engine).unwrap() as Stack);
     let paired = |config: PairedConfig| {
         ends().map(|engine| {
             let thread = Arc::new(StackThread::start(engine, config).unwrap());
-            Arc::new(Paired::new(&[thread], Limits::default()).unwrap()) as Stack
+            Arc::new(Paired::over(&[thread], Limits::default()).unwrap()) as Stack
         })
     };
     let tight = PairedConfig { ring: 512, rings_kept: 0, spin: Duration::ZERO, ..PairedConfig::default() };
@@ -276,7 +276,7 @@ fn what_is_received_has_a_time() {
 #[test]
 fn options_that_mean_nothing_here_are_refused() {
     let (a, _b) = pair(&PairConfig::default()).unwrap();
-    let stack = Direct::without_watchdog(engine(a, [10, 0, 0, 2]));
+    let stack = Runner::new(engine(a, [10, 0, 0, 2]), Box::new(sock::runner::Threads));
     let stack: &dyn sock::Sockets = &stack;
     let fd = stack.socket(Family::V4).unwrap();
     let set = |name, value: i32| stack.setsockopt(fd, libc::SOL_SOCKET, name, &value.to_ne_bytes());

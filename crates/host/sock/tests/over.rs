@@ -1,15 +1,13 @@
 //! Goal: a panic in the stack ends its port and says so to every thread that waits or comes later; no thread waits for
-//! ever and no packet is taken from the kernel any more. Direct, paired and hosted mode here; a real interface in the
+//! ever and no packet is taken from the kernel any more. Direct and paired mode here; a real interface in the
 //! tests of `bench`.
 
 use base::{Addr, Duration};
 use pio::{IoError, Layer, Pair, PairConfig, RxBatch, pair};
-use sock::hosted::{self, Host, Hosted, Sleeper, Woken};
 use sock::paired::{PairedConfig, StackThread};
-use sock::{Direct, Engine, Errno, Limits, Paired, Stack, SystemClock, TcpListener, TcpStream};
+use sock::{Engine, Errno, Limits, Paired, Runner, Stack, SystemClock, TcpListener, TcpStream};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::{Error, Read, Write};
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -58,7 +56,7 @@ fn engine(port: impl pio::PacketIo + 'static, last: u8) -> Engine {
 }
 
 fn client(port: Pair) -> Stack {
-    Direct::start(engine(port, 2)).unwrap()
+    Runner::start(engine(port, 2)).unwrap()
 }
 
 fn is_down<T>(result: Result<T, Error>) -> bool {
@@ -109,7 +107,7 @@ impl Scene {
 
 #[test]
 fn threads_that_wait_in_direct_mode_hear_of_a_panic() {
-    let mut scene = scene(|engine| Direct::start(engine).unwrap());
+    let mut scene = scene(|engine| Runner::start(engine).unwrap());
     let (listener, mut reader) = (scene.listener.clone(), scene.here.try_clone().unwrap());
     // One of the two turns the core when the fault strikes, and panics.
     let accepts = std::thread::spawn(move || is_down(listener.accept()));
@@ -128,7 +126,7 @@ fn threads_that_wait_in_direct_mode_hear_of_a_panic() {
 /// No thread is inside a call: the watchdog's thread meets the fault.
 #[test]
 fn a_panic_of_the_watchdog_ends_the_port() {
-    let mut scene = scene(|engine| Direct::start(engine).unwrap());
+    let mut scene = scene(|engine| Runner::start(engine).unwrap());
     scene.switch.armed.store(true, Ordering::SeqCst);
     scene.there.write_all(b"x").unwrap();
     scene.ends(false);
@@ -140,7 +138,7 @@ fn applications_of_a_stack_thread_hear_of_its_panic() {
     let mut scene = scene(|engine| {
         let thread = Arc::new(StackThread::start(engine, PairedConfig::default()).unwrap());
         threads = Some(thread.clone());
-        Arc::new(Paired::new(&[thread], Limits::default()).unwrap())
+        Arc::new(Paired::over(&[thread], Limits::default()).unwrap())
     });
     let (listener, mut reader) = (scene.listener.clone(), scene.here.try_clone().unwrap());
     let accepts = std::thread::spawn(move || is_down(listener.accept()));
@@ -150,41 +148,7 @@ fn applications_of_a_stack_thread_hear_of_its_panic() {
     scene.there.write_all(b"x").unwrap();
     assert!(accepts.join().unwrap() && reads.join().unwrap());
     // One that comes after the end is told as well.
-    let late: Stack = Arc::new(Paired::new(&[threads.expect("it was started")], Limits::default()).unwrap());
+    let late: Stack = Arc::new(Paired::over(&[threads.expect("it was started")], Limits::default()).unwrap());
     assert!(is_down(TcpStream::connect(&late, "10.0.0.2:9")));
     scene.ends(true);
-}
-
-/// Sleeps as an unmodified program's threads do.
-struct Plain;
-
-impl Host for Plain {
-    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, _: bool) -> Woken {
-        let _ = pio::sleep_on(fds, timeout);
-        Woken::Stack
-    }
-
-    fn shield_thread(&self) {}
-
-    fn bell(&self) -> Option<Sleeper> {
-        hosted::bell().ok()
-    }
-
-    fn keep(&self, _: Sleeper) {}
-}
-
-#[test]
-fn threads_of_a_hosted_program_hear_of_a_panic() {
-    let mut scene = scene(|engine| Hosted::start(engine, Box::new(Plain)).unwrap());
-    let (listener, mut reader) = (scene.listener.clone(), scene.here.try_clone().unwrap());
-    let accepts = std::thread::spawn(move || is_down(listener.accept()));
-    let reads = std::thread::spawn(move || is_down(reader.read(&mut [0; 1])));
-    std::thread::sleep(Duration::from_millis(50));
-    scene.switch.armed.store(true, Ordering::SeqCst);
-    scene.there.write_all(b"x").unwrap();
-    let ended = [accepts.join(), reads.join()];
-    let told = ended[1].is_ok();
-    assert!(ended.iter().filter(|ended| ended.is_err()).count() <= 1);
-    assert!(ended.into_iter().flatten().all(|down| down));
-    scene.ends(told);
 }

@@ -4,7 +4,7 @@
 use base::Addr;
 use pio::{PairConfig, pair};
 use sock::tree::Tree;
-use sock::{Direct, Engine, Errno, Limits, Settings, Stack, SystemClock, TcpListener, TcpStream};
+use sock::{Engine, Errno, Limits, Runner, Settings, Stack, SystemClock, TcpListener, TcpStream};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::{Read, Write};
 use std::process::Command;
@@ -27,7 +27,7 @@ fn make() -> String {
 fn stack(port: impl pio::PacketIo + 'static, last: u8) -> Stack {
     let addresses = vec![OwnAddr { addr: Addr::v4([10, 0, 0, last]), prefix: 16 }];
     let core = Core::new(CoreConfig { seed: 7, addresses, ..CoreConfig::default() }, Box::new(port));
-    Direct::start(Engine::new(core, Box::new(SystemClock::new()), Limits::default())).unwrap()
+    Runner::start(Engine::new(core, Box::new(SystemClock::new()), Limits::default())).unwrap()
 }
 
 fn congestion(stream: &TcpStream, stack: &Stack) -> String {

@@ -27,7 +27,7 @@ fn threads(config: PairedConfig) -> [Arc<StackThread>; 2] {
 }
 
 fn paired(threads: &[Arc<StackThread>]) -> Arc<Paired> {
-    Arc::new(Paired::new(threads, Limits::default()).unwrap())
+    Arc::new(Paired::over(threads, Limits::default()).unwrap())
 }
 
 fn stacks(config: PairedConfig) -> (Stack, Stack) {
@@ -419,7 +419,7 @@ fn an_application_that_goes_leaves_nothing_behind() {
     let stack = paired(&[server]) as Stack;
     let listener = TcpListener::bind(&stack, "10.0.0.1:7").unwrap();
     for _ in 0..5 {
-        let mine = Paired::new(std::slice::from_ref(&client), Limits::default()).unwrap();
+        let mine = Paired::over(std::slice::from_ref(&client), Limits::default()).unwrap();
         let fd = mine.socket(Family::V4).unwrap();
         mine.connect(fd, Endpoint::new(Addr::v4([10, 0, 0, 1]), 7)).unwrap();
         mine.send(fd, &pattern(200_000, 5), SendFlags::default()).unwrap();
@@ -443,7 +443,7 @@ fn an_application_that_goes_leaves_nothing_behind() {
 #[test]
 fn a_stack_thread_that_ends_fails_its_connections() {
     let [client, server] = threads(PairedConfig::default());
-    let mine = Paired::new(std::slice::from_ref(&client), Limits::default()).unwrap();
+    let mine = Paired::over(std::slice::from_ref(&client), Limits::default()).unwrap();
     let stack = paired(&[server]) as Stack;
     let _listener = TcpListener::bind(&stack, "10.0.0.1:7").unwrap();
     let fd = mine.socket(Family::V4).unwrap();

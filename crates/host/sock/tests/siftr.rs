@@ -5,7 +5,7 @@ use base::{Addr, Duration};
 use pio::{PairConfig, pair};
 use sock::paired::{PairedConfig, StackThread};
 use sock::tree::{Tree, TreeError};
-use sock::{Direct, Engine, Limits, Paired, Stack, SystemClock, TcpListener, TcpStream};
+use sock::{Engine, Limits, Paired, Runner, Stack, SystemClock, TcpListener, TcpStream};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -22,11 +22,11 @@ fn stacks(direct: bool) -> [Stack; 2] {
     let (a, b) = pair(&PairConfig::default()).unwrap();
     let start = |engine| -> Stack {
         if direct {
-            return Direct::start(engine).unwrap();
+            return Runner::start(engine).unwrap();
         }
         let config = PairedConfig { spin: Duration::ZERO, ..PairedConfig::default() };
         let thread = Arc::new(StackThread::start(engine, config).unwrap());
-        Arc::new(Paired::new(&[thread], Limits::default()).unwrap())
+        Arc::new(Paired::over(&[thread], Limits::default()).unwrap())
     };
     [start(engine(a, 1)), start(engine(b, 2))]
 }

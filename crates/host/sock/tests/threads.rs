@@ -3,7 +3,7 @@
 
 use base::{Addr, Duration};
 use pio::{PairConfig, pair};
-use sock::{Direct, Engine, Limits, Stack, SystemClock, TcpListener, TcpStream};
+use sock::{Engine, Limits, Runner, Stack, SystemClock, TcpListener, TcpStream};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::{ErrorKind, Read, Write};
 
@@ -12,7 +12,7 @@ fn stacks() -> (Stack, Stack) {
     let stack = |port, last| -> Stack {
         let addresses = vec![OwnAddr { addr: Addr::v4([10, 0, 0, last]), prefix: 24 }];
         let core = Core::new(CoreConfig { seed: 3, addresses, ..CoreConfig::default() }, Box::new(port));
-        Direct::start(Engine::new(core, Box::new(SystemClock::new()), Limits::default())).unwrap()
+        Runner::start(Engine::new(core, Box::new(SystemClock::new()), Limits::default())).unwrap()
     };
     (stack(a, 2), stack(b, 1))
 }

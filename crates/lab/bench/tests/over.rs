@@ -6,7 +6,7 @@
 use base::Duration;
 use bench::bed::{Bed, SERVER_ADDR, sh};
 use pio::{IoError, Layer, PacketIo, RxBatch};
-use sock::{Direct, Engine, Errno, Limits, Stack, SystemClock, TcpListener};
+use sock::{Engine, Errno, Limits, Runner, Stack, SystemClock, TcpListener};
 use stack::{Core, CoreConfig};
 use std::io::{Error, Read, Write};
 use std::process::Command;
@@ -67,7 +67,7 @@ fn inside_the_servers_namespace() {
     let core =
         Core::new(CoreConfig { seed: 5, ..CoreConfig::default() }, Box::new(Faulty(port, armed.clone())));
     let engine = Engine::new(core, Box::new(SystemClock::new()), Limits::default());
-    let stack: Stack = Direct::start(engine).expect("it starts");
+    let stack: Stack = Runner::start(engine).expect("it starts");
     let address = format!("{SERVER_ADDR}:80");
     let listener = TcpListener::bind(&stack, &address).expect("it listens");
     let taken = std::net::TcpListener::bind(&address).expect_err("the port is ours");

@@ -4,7 +4,7 @@ use base::{Addr, Duration, Rate};
 use emu::{PipeConfig, Piped};
 use pio::{PacketIo, PairConfig, pair};
 use sock::paired::{PairedConfig, StackThread};
-use sock::{Clock, Direct, Engine, Limits, Paired, Stack, SystemClock, TcpListener, TcpStream};
+use sock::{Clock, Engine, Limits, Paired, Runner, Stack, SystemClock, TcpListener, TcpStream};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ fn engine(port: Box<dyn PacketIo>, last: u8) -> Engine {
 }
 
 fn direct(engine: Engine) -> Stack {
-    Direct::start(engine).unwrap()
+    Runner::start(engine).unwrap()
 }
 
 fn paired(engine: Engine) -> Stack {
     let config = PairedConfig { spin: Duration::ZERO, ..PairedConfig::default() };
     let thread = Arc::new(StackThread::start(engine, config).unwrap());
-    Arc::new(Paired::new(&[thread], Limits::default()).unwrap())
+    Arc::new(Paired::over(&[thread], Limits::default()).unwrap())
 }
 
 /// How long connecting takes, and half a megabyte to the server, over 20 ms and 8 Mbit/s there and 30 ms back.

@@ -12,7 +12,7 @@ use crate::{poll, threads};
 use base::Duration;
 use capi::memory::{are_kernels, can_write, is_nowhere};
 use libc::{c_int, epoll_event, pollfd, sigset_t, timespec};
-use sock::hosted::Ended;
+use sock::runner::Ended;
 use sock::{EpollEvent, Errno, Sockets};
 use std::cell::RefCell;
 use std::ptr::{null, null_mut};

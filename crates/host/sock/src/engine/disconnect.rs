@@ -35,7 +35,7 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// See [`crate::hosted::Hosted::apart`].
+    /// See [`crate::runner::Runner::apart`].
     pub(crate) fn apart(&self, fd: Fd) -> Option<Option<Endpoint>> {
         match &self.object(fd).ok()?.kind {
             Kind::Fresh(settings) => Some(settings.bound),

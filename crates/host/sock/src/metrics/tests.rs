@@ -1,7 +1,7 @@
 //! Goal: what is served is OpenMetrics to the letter, says everything that is counted, and strangers who ask wrongly,
 //! slowly or in crowds get little and hold up nothing.
 use super::*;
-use crate::{Direct, Limits, SystemClock};
+use crate::{Limits, Runner, SystemClock};
 use pio::{PairConfig, pair};
 use std::collections::HashSet;
 use std::io::{Read, Write as _};
@@ -13,7 +13,7 @@ fn a_stack() -> Stack {
     let (port, _) = pair(&PairConfig::default()).unwrap();
     let core = stack::Core::new(stack::CoreConfig::default(), Box::new(port));
     let engine = Engine::new(core, Box::new(SystemClock::new()), Limits::default());
-    Arc::new(Direct::without_watchdog(engine))
+    Arc::new(Runner::new(engine, Box::new(crate::runner::Threads)))
 }
 
 fn is_name(text: &str) -> bool {

@@ -1,36 +1,18 @@
 //! The two queues between one application and one stack thread.
 
 use super::message::{Command, Event};
-use pio::Waker;
 use ring::spsc::{Consumer, Producer};
-use ring::{Ringer, SleepFlag, spsc};
+use ring::{Ringer, spsc};
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// Messages that a queue holds.
 const DEPTH: usize = 4_096;
-
-/// Wakes the stack thread.
-pub(super) struct Alarm {
-    pub(super) flag: SleepFlag,
-    pub(super) waker: Arc<dyn Waker>,
-}
-
-impl Alarm {
-    /// After telling the thread something: a fence and a load if it is awake.
-    #[inline]
-    pub(super) fn ring(&self) {
-        if self.flag.must_ring() {
-            self.waker.wake();
-        }
-    }
-}
 
 /// The application's end.
 pub(super) struct Link {
     commands: Producer<Command>,
     events: Consumer<Event>,
-    alarm: Arc<Alarm>,
+    alarm: Ringer,
     /// Names that the stack thread gave, to the application's records.
     pub(super) given: Vec<u32>,
     /// The stack thread is gone, and every thread was told.
@@ -54,8 +36,8 @@ pub(super) struct LinkEnd {
     bell: LastRing,
 }
 
-/// A link to the stack thread that `alarm` wakes; `ringer` wakes the application.
-pub(super) fn link(alarm: &Arc<Alarm>, ringer: Ringer) -> (Link, LinkEnd) {
+/// A link to the stack thread that `alarm` rings; `ringer` wakes the application.
+pub(super) fn link(alarm: &Ringer, ringer: Ringer) -> (Link, LinkEnd) {
     let (commands, commands_out) = spsc::queue(DEPTH);
     let (events, events_out) = spsc::queue(DEPTH);
     let mine = Link { commands, events: events_out, alarm: alarm.clone(), given: Vec::new(), dead: false };

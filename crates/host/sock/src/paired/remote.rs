@@ -1,5 +1,6 @@
 //! The application's view of its connections, and the queues to the threads that run them.
 
+use super::StackThread;
 use super::link::{Backoff, Link};
 use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPool, Rings, Status};
 use super::told::Told;
@@ -102,8 +103,10 @@ pub struct Remote {
     /// Notices for owners.
     pub(super) notices: Vec<Notice>,
     pub(super) defaults: Defaults,
-    /// Woken by every stack thread; a thread that waits for all has it out.
-    pub(super) bell: Option<Sleeper>,
+    /// Rung by every stack thread: who leads sleeps on it.
+    pub(super) bell: Sleeper,
+    /// The threads themselves, which end with the last who holds them.
+    pub(super) threads: Vec<Arc<StackThread>>,
 }
 
 impl Remote {
@@ -123,7 +126,8 @@ impl Remote {
             next_core: 0,
             notices: Vec::new(),
             defaults,
-            bell: Some(bell),
+            bell,
+            threads: Vec::new(),
         }
     }
 
@@ -143,22 +147,21 @@ impl Remote {
         !self.notices.is_empty() || self.links.iter_mut().any(Link::has_events)
     }
 
-    /// Notices that were found on the side wait to be published.
-    pub(super) fn has_notices(&self) -> bool {
-        !self.notices.is_empty()
-    }
-
-    /// Takes what the stack threads said; what owners have to know goes to `into`.
-    pub(super) fn collect(&mut self, into: &mut Vec<Notice>) {
+    /// Takes what the stack threads said; what owners have to know goes to `into`. Returns how much that was.
+    pub(super) fn collect(&mut self, into: &mut Vec<Notice>) -> u32 {
+        let mut events = 0;
         for link in 0..self.links.len() {
             while let Some(event) = self.links[link].next() {
                 self.apply(link, event);
+                events += 1;
             }
             if !self.links[link].dead && self.links[link].is_cut() {
                 self.bury(link);
             }
         }
+        events = events.max(self.notices.len() as u32);
         into.append(&mut self.notices);
+        events
     }
 
     /// A stack thread is gone, and its connections with it.

@@ -1,16 +1,22 @@
-//! The thread that owns a core: one fixed sequence per turn, and sleep when there is nothing to do.
+//! The thread that owns a core: it takes the applications' requests, turns the core, reports its results and rings the
+//! doorbells, and sleeps when there is nothing to do.
 
-use super::link::{Alarm, Link, LinkEnd, link};
+use super::link::{Link, link};
 use super::message::RingPool;
 use super::worker::Worker;
-use crate::busy_poll::BusyPoll;
 use crate::engine::Engine;
-use crate::{Direct, pin_to};
+use crate::pin_to;
+use crate::runner::busy_poll::BusyPoll;
+use crate::runner::{Machine, Park, Runner, Threads};
+use crate::{Errno, Fd};
 use base::{Duration, Instant};
-use ring::{Ringer, SleepFlag};
+use pio::IoError;
+use ring::{Ringer, Sleeper};
+use stack::{Core, Notice, Turn};
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// How long to sleep at most while an application does not take what it is told.
@@ -45,56 +51,122 @@ impl Default for PairedConfig {
     }
 }
 
-/// Shared state of a stack thread.
-pub(super) struct Shared {
-    stop: AtomicBool,
-    alarm: Arc<Alarm>,
-    /// Applications that the thread has not met yet; `None` once it has ended.
-    arrivals: Mutex<Option<Vec<LinkEnd>>>,
-    arrived: AtomicBool,
-    /// The engine, which the thread takes for each turn and others may look at in between.
-    pub(super) engine: Direct,
+/// A core and those that it works for.
+struct Hub {
+    engine: Engine,
+    worker: Worker,
+    notices: Vec<Notice>,
+    /// Rung by the applications.
+    bell: Sleeper,
+    /// The thread is to end: what the applications have open is closed.
+    ends: bool,
+    /// It has ended, and takes no one any more.
+    ended: bool,
+    /// An application does not take what it is told.
+    behind: bool,
 }
 
-impl Shared {
-    fn arrivals(&self) -> MutexGuard<'_, Option<Vec<LinkEnd>>> {
-        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+impl Machine for Hub {
+    type Below = Core;
+
+    fn engine(&self) -> &Engine {
+        &self.engine
     }
 
-    fn has_news(&self) -> bool {
-        self.arrived.load(Ordering::Acquire) || self.stop.load(Ordering::Acquire)
+    fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    fn look_again(&mut self) -> bool {
+        false
+    }
+
+    /// Takes the applications' requests, turns the core once, reports its results, and rings the doorbells. While the
+    /// interface is down, or for good when it is gone, timers go on and what arrived is still read.
+    fn turn(&mut self) -> Result<Turn, IoError> {
+        let Hub { engine, worker, notices, .. } = self;
+        let now = engine.time();
+        if self.ends {
+            worker.leave(&mut engine.core, now);
+        }
+        let obeyed = worker.obey(&mut engine.core, now);
+        let turn = engine.turn_for(notices).unwrap_or_default();
+        let now = engine.now();
+        let noticed = notices.len();
+        for notice in notices.drain(..) {
+            worker.notice(&mut engine.core, now, notice);
+        }
+        self.behind = worker.publish(&engine.core);
+        let (received, timers) = (turn.received + obeyed as u32, turn.timers + noticed as u32);
+        Ok(Turn { received, timers, ..turn })
+    }
+
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        self.bell.flag().announce();
+        // A port that is gone has nothing to sleep on.
+        if self.worker.has_commands() || !self.engine.arm(fds).unwrap_or(true) {
+            self.bell.flag().awake();
+            return Ok(false);
+        }
+        fds.push(self.bell.fd().as_raw_fd());
+        Ok(true)
+    }
+
+    fn disarm(&mut self) {
+        self.bell.flag().awake();
+        self.bell.drain();
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let nap = self.behind.then(|| self.engine.now() + NAP);
+        Instant::earliest(self.engine.core.next_timeout(), nap)
+    }
+
+    fn revised_timeout(&mut self, now: Instant) -> Option<Instant> {
+        self.engine.core.rest(now);
+        self.next_timeout()
+    }
+
+    fn look(&mut self, look: Box<dyn FnOnce(&mut Engine) + Send + '_>) {
+        look(&mut self.engine);
     }
 }
 
-/// The thread's end cuts the links of those that it has not met.
-struct End<'s>(&'s Shared);
+/// The thread's end, or its panic, cuts the links.
+struct End<'r>(&'r Runner<Hub>);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        self.0.arrivals().take();
+        self.0.with(|hub| {
+            hub.ended = true;
+            hub.worker.links = base::Slab::new(0);
+        });
     }
 }
 
 /// A thread that turns a core on behalf of any number of [`super::Paired`]. It ends when this is dropped.
 pub struct StackThread {
-    pub(super) shared: Arc<Shared>,
+    runner: Arc<Runner<Hub>>,
+    stop: Arc<AtomicBool>,
+    alarm: Ringer,
     pub(super) config: PairedConfig,
     thread: Option<JoinHandle<()>>,
 }
 
 impl StackThread {
     /// Starts a thread that owns `engine` (of which it uses only the core).
+    ///
+    /// # Errors
+    /// There is no thread or no descriptor to be had.
     pub fn start(mut engine: Engine, config: PairedConfig) -> io::Result<StackThread> {
-        let waker = engine.core().io().waker();
         engine.busy_poll = BusyPoll::new(config.spin, engine.now());
-        let shared = Arc::new(Shared {
-            stop: AtomicBool::new(false),
-            alarm: Arc::new(Alarm { flag: SleepFlag::new(), waker }),
-            arrivals: Mutex::new(Some(Vec::new())),
-            arrived: AtomicBool::new(false),
-            engine: Direct::without_watchdog(engine),
-        });
-        let mine = shared.clone();
+        let (alarm, bell) = ring::doorbell()?;
+        let worker = Worker::new(config.connections, RingPool::new(config.ring, config.rings_kept));
+        let notices = Vec::with_capacity(1_024);
+        let hub = Hub { engine, worker, notices, bell, ends: false, ended: false, behind: false };
+        let (runner, stop) =
+            (Arc::new(Runner::new(hub, Box::new(Threads))), Arc::new(AtomicBool::new(false)));
+        let (mine, stops) = (runner.clone(), stop.clone());
         let thread = std::thread::Builder::new().name("millstream-stack".into()).spawn(move || {
             // Also after a panic: a thread that comes then must not wait for ever.
             let _end = End(&mine);
@@ -102,27 +174,50 @@ impl StackThread {
                 // Without its own CPU it runs where the kernel puts it.
                 pin_to(cpu);
             }
-            Loop::new(&mine, config).run();
+            run(&mine, &stops);
         })?;
-        Ok(StackThread { shared, config, thread: Some(thread) })
+        Ok(StackThread { runner, stop, alarm, config, thread: Some(thread) })
     }
 
     /// Asks the thread to end; connections still open fail with ENETDOWN.
     pub fn stop(&self) {
-        self.shared.stop.store(true, Ordering::Release);
-        self.shared.alarm.waker.wake();
+        self.stop.store(true, Ordering::Release);
+        self.alarm.ring_anyway();
+    }
+
+    /// Looks at the core between two turns.
+    pub(super) fn look<R>(&self, look: impl FnOnce(&mut Engine) -> R) -> R {
+        self.runner.with(|hub| look(&mut hub.engine))
     }
 
     /// A link for a new application that `ringer` wakes.
     pub(super) fn link(&self, ringer: Ringer) -> Link {
-        let (mine, theirs) = link(&self.shared.alarm, ringer);
-        if let Some(arrivals) = &mut *self.shared.arrivals() {
-            arrivals.push(theirs);
-        }
-        self.shared.arrived.store(true, Ordering::Release);
-        self.shared.alarm.ring();
+        let (mine, theirs) = link(&self.alarm, ringer);
+        self.runner.with(|hub| {
+            if !hub.ended {
+                hub.worker.adopt(theirs);
+            }
+        });
         mine
     }
+}
+
+/// Turns the core until it is to stop; then ends what the applications left open, and gives what they sent a little time
+/// to arrive.
+fn run(runner: &Runner<Hub>, stop: &AtomicBool) {
+    let mut leader = runner.pin(true);
+    let mut sleep = |fds: &[RawFd], left| Threads.sleep(fds, left, true);
+    let mut wait = |timeout, attempt: &mut dyn FnMut(&mut Engine) -> Result<(), Errno>| {
+        // It ends by what it waits for, or in time. A core that is over has nothing left to do.
+        let _ = leader.wait(None::<Fd>, timeout, &mut sleep, attempt);
+    };
+    wait(None, &mut |_| if stop.load(Ordering::Acquire) { Ok(()) } else { Err(Errno::EAGAIN) });
+    runner.with(|hub| hub.ends = true);
+    let mut turned = false;
+    wait(Some(LAST_WORDS), &mut |engine| match std::mem::replace(&mut turned, true) {
+        true if !has_unsent(&engine.core, engine.time()) => Ok(()),
+        _ => Err(Errno::EAGAIN),
+    });
 }
 
 impl Drop for StackThread {
@@ -137,128 +232,8 @@ impl Drop for StackThread {
     }
 }
 
-struct Loop<'a> {
-    shared: &'a Shared,
-    worker: Worker,
-    notices: Vec<stack::Notice>,
-    /// The last turn was then, and found nothing.
-    idle_since: Option<Instant>,
-}
-
-/// Work that a turn leaves.
-enum After {
-    /// Turn again at once.
-    Again,
-    /// Nothing until then.
-    Until(Option<Instant>),
-}
-
-impl<'a> Loop<'a> {
-    fn new(shared: &'a Shared, config: PairedConfig) -> Self {
-        let rings = RingPool::new(config.ring, config.rings_kept);
-        let worker = Worker::new(config.connections, rings);
-        Loop { shared, worker, notices: Vec::with_capacity(1_024), idle_since: None }
-    }
-
-    fn run(&mut self) {
-        while !self.shared.stop.load(Ordering::Acquire) {
-            self.adopt();
-            let mut engine = self.shared.engine.lock();
-            match self.turn(&mut engine) {
-                After::Again => {}
-                After::Until(until) => self.sleep(&mut engine, until),
-            }
-            drop(engine);
-            // A thread wants to look.
-            self.shared.engine.yield_to_contenders();
-        }
-        self.finish();
-    }
-
-    fn adopt(&mut self) {
-        if self.shared.arrived.swap(false, Ordering::AcqRel) {
-            let mut arrivals = self.shared.arrivals();
-            arrivals.iter_mut().flat_map(|all| all.drain(..)).for_each(|end| self.worker.adopt(end));
-        }
-    }
-
-    /// Takes the applications' requests, turns the core once, reports its results, and rings the doorbells.
-    fn turn(&mut self, engine: &mut Engine) -> After {
-        let now = engine.time();
-        let obeyed = self.worker.obey(&mut engine.core, now);
-        let turn = engine.turn_for(&mut self.notices);
-        let now = engine.now();
-        let noticed = self.notices.len();
-        for notice in self.notices.drain(..) {
-            self.worker.notice(&mut engine.core, now, notice);
-        }
-        let behind = self.worker.publish(&engine.core);
-        // While the interface is down, or for good when it is gone, timers go on and what arrived is still read.
-        let turn = turn.unwrap_or_default();
-        if obeyed > 0 || noticed > 0 || turn.more || turn.received > 0 || turn.timers > 0 {
-            engine.busy_poll.on_work(now, turn.received > 0 || obeyed > 0);
-            self.idle_since = None;
-            return After::Again;
-        }
-        if let Some(since) = self.idle_since.replace(now) {
-            engine.load.on_spin(now - since);
-        }
-        if engine.busy_poll.on_nothing(now) > now {
-            std::hint::spin_loop();
-            return After::Again;
-        }
-        engine.busy_poll.on_sleep(now);
-        self.idle_since = None;
-        let nap = behind.then_some(now + NAP);
-        After::Until(Instant::earliest(engine.core.rest(now), nap))
-    }
-
-    fn sleep(&mut self, engine: &mut Engine, until: Option<Instant>) {
-        let timeout = until.map(|at| at.since(engine.now()));
-        if timeout == Some(Duration::ZERO) {
-            return;
-        }
-        self.shared.alarm.flag.announce();
-        engine.load.on_sleep(engine.now());
-        if !self.worker.has_commands() && !self.shared.has_news() {
-            match engine.core.io().wait(timeout) {
-                Ok(_) => {}
-                // Down or gone: commands wait for this nap at most.
-                Err(_) => std::thread::sleep(timeout.unwrap_or(NAP).min(NAP)),
-            }
-        }
-        engine.load.on_wake(engine.time());
-        self.shared.alarm.flag.awake();
-    }
-
-    /// Ends what the applications left open, and gives what they sent a little time to arrive.
-    fn finish(&mut self) {
-        self.adopt();
-        let mut engine = self.shared.engine.lock();
-        let until = engine.time() + LAST_WORDS;
-        loop {
-            let now = engine.time();
-            self.worker.leave(&mut engine.core, now);
-            match self.turn(&mut engine) {
-                After::Again => {}
-                After::Until(next) => {
-                    let now = engine.now();
-                    if now >= until || !has_unsent(&engine.core, now) {
-                        break;
-                    }
-                    let next = next.map_or(until, |at| at.min(until));
-                    if engine.core.io().wait(Some(next.since(now))).is_err() {
-                        break;
-                    }
-                }
-            }
-        }
-        self.worker.links = base::Slab::new(0);
-    }
-}
-
 /// Is there a connection that waits for an acknowledgment?
-fn has_unsent(core: &stack::Core, now: Instant) -> bool {
+fn has_unsent(core: &Core, now: Instant) -> bool {
     let mut found = false;
     core.for_each(now, &mut |row| {
         found |= matches!(row, stack::Row::Connection(conn) if conn.unacked() > 0);

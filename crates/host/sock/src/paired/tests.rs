@@ -3,15 +3,14 @@
 //!
 //! Everything runs in one thread and in virtual time; the seed decides who is next.
 
-use super::link::{Alarm, link};
+use super::link::link;
 use super::message::RingPool;
 use super::remote::{Defaults, Remote};
 use super::worker::Worker;
 use crate::engine::{Engine, Limits};
 use crate::{Clock, Errno, Family, Fd};
 use base::{Addr, Duration, Endpoint, Instant, Rng};
-use pio::{PairConfig, Waker, pair};
-use ring::SleepFlag;
+use pio::{PairConfig, pair};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,12 +38,6 @@ impl Clock for VirtualClock {
     fn now(&self) -> Instant {
         Instant::from_secs(1) + Duration::from_nanos(self.0.load(Ordering::Relaxed))
     }
-}
-
-struct Nobody;
-
-impl Waker for Nobody {
-    fn wake(&self) {}
 }
 
 /// A stack thread without the thread, and so slow that others get their turn in the middle of its own.
@@ -87,7 +80,7 @@ impl Host {
         let core = Core::new(CoreConfig { seed: 9, addresses, ..CoreConfig::default() }, Box::new(port));
         let mut worker = Worker::new(1_000, RingPool::new(ring, kept));
         let (ringer, bell) = ring::doorbell().unwrap();
-        let alarm = Arc::new(Alarm { flag: SleepFlag::new(), waker: Arc::new(Nobody) });
+        let (alarm, _) = ring::doorbell().unwrap();
         let (mine, theirs) = link(&alarm, ringer);
         worker.adopt(theirs);
         let remote = Remote::new(vec![mine], bell, 1_000, RingPool::new(ring, kept), defaults());
@@ -173,7 +166,7 @@ impl World {
     }
 
     fn collect(&mut self, end: usize) {
-        self.hosts[end].app.publish(Remote::collect);
+        self.hosts[end].app.publish(|remote, notices| _ = remote.collect(notices));
     }
 
     fn step(&mut self, end: usize) {

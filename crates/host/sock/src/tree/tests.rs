@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::paired::{PairedConfig, StackThread};
-use crate::{Direct, Limits, Paired, SystemClock, TcpListener, TcpStream};
+use crate::{Limits, Paired, Runner, SystemClock, TcpListener, TcpStream};
 use base::{Addr, Duration};
 use pio::{PairConfig, pair};
 use stack::{Core, CoreConfig, OwnAddr};
@@ -19,7 +19,7 @@ fn engine(port: impl pio::PacketIo + 'static, last: u8) -> Engine {
 /// Two ends of a link, which here are two cores of one process: 10.0.0.1 and 10.0.0.2.
 fn direct() -> [Stack; 2] {
     let (a, b) = pair(&PairConfig::default()).unwrap();
-    [Direct::start(engine(a, 1)).unwrap(), Direct::start(engine(b, 2)).unwrap()]
+    [Runner::start(engine(a, 1)).unwrap(), Runner::start(engine(b, 2)).unwrap()]
 }
 
 fn paired() -> [Stack; 2] {
@@ -27,7 +27,7 @@ fn paired() -> [Stack; 2] {
     let start = |engine| -> Stack {
         let config = PairedConfig { spin: Duration::ZERO, ..PairedConfig::default() };
         let thread = Arc::new(StackThread::start(engine, config).unwrap());
-        Arc::new(Paired::new(&[thread], Limits::default()).unwrap())
+        Arc::new(Paired::over(&[thread], Limits::default()).unwrap())
     };
     [start(engine(a, 1)), start(engine(b, 2))]
 }

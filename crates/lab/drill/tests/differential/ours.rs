@@ -8,7 +8,7 @@ use pio::{
     BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxPacket, Wake, Waker,
 };
 use ring::{Frame, FramePool, Pages};
-use sock::{Clock, Direct, Engine, Family, Fd, Limits, RecvFlags, SendFlags, Stack, SystemClock};
+use sock::{Clock, Engine, Family, Fd, Limits, RecvFlags, Runner, SendFlags, Stack, SystemClock};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io;
 use std::net::SocketAddrV4;
@@ -132,7 +132,7 @@ impl Ours {
         let port = PathPort::new(path).map_err(|e| e.to_string())?;
         let core = Core::new(config, Box::new(port));
         let engine = Engine::new(core, Box::new(SystemClock::new()), Limits::default());
-        Ok(Ours(Direct::start(engine).map_err(|e| e.to_string())?))
+        Ok(Ours(Runner::start(engine).map_err(|e| e.to_string())?))
     }
 }
 

@@ -8,21 +8,21 @@
 //!
 //! Where several others are woken the leader stays: then they need not wait for each other.
 //!
-//! [`Waiting::wake_willing`]: crate::waiting::Waiting::wake_willing
+//! [`Waiting::wake_willing`]: super::waiting::Waiting::wake_willing
 
-use crate::waiting::Rung;
+use super::waiting::Rung;
 
 /// Handoffs for the same thread, one after the other, after which a leader makes way for it.
 const MAKES_WAY_AFTER: u8 = 4;
 
 /// Work that a leader has done for others since it began to wait.
-#[derive(Default)]
-pub(super) struct LeaderHandoff {
+#[derive(Default, Debug)]
+pub(super) struct Handoff {
     last: Rung,
     count: u8,
 }
 
-impl LeaderHandoff {
+impl Handoff {
     /// The leader has been awake, found nothing for itself and woken these: is it to make way?
     pub(super) fn on_rung(&mut self, rung: Rung) -> bool {
         match rung {
@@ -45,8 +45,8 @@ mod tests {
     fn who_works_for_one_alone_makes_way_and_for_several_stays() {
         let (a, b) = (Rung::One(Some(1)), Rung::One(None));
         let ways = |rung: &[Rung]| {
-            let mut leader_handoff = LeaderHandoff::default();
-            rung.iter().map(|&rung| leader_handoff.on_rung(rung)).collect::<Vec<_>>()
+            let mut handoff = Handoff::default();
+            rung.iter().map(|&rung| handoff.on_rung(rung)).collect::<Vec<_>>()
         };
         assert_eq!(ways(&[a, a, Rung::Nobody, a, a]), [false, false, false, false, true]);
         assert_eq!(ways(&[b; 4]), [false, false, false, true]);

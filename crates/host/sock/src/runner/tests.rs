@@ -79,11 +79,11 @@ impl Peer {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Status {
     Runs,
     /// Until it is rung, or a date.
-    Sleeps(RawFd, Option<Instant>),
+    Sleeps(Vec<RawFd>, Option<Instant>),
     Over,
 }
 
@@ -102,7 +102,7 @@ struct Schedule {
     turns: Condvar,
     clock: VirtualClock,
     begun: Instant,
-    sockets: OnceLock<Weak<Hosted>>,
+    sockets: OnceLock<Weak<Runner>>,
 }
 
 thread_local! {
@@ -110,7 +110,7 @@ thread_local! {
 }
 
 /// Has the bell with this descriptor been rung? (proc(5): its counter.)
-fn is_rung(bell: RawFd) -> bool {
+pub(super) fn is_rung(bell: &RawFd) -> bool {
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{bell}")).expect("the bell is open");
     let count = info.lines().find_map(|line| line.strip_prefix("eventfd-count:")).expect("a bell's counter");
     count.trim() != "0"
@@ -139,10 +139,10 @@ impl Schedule {
     fn look(&self) -> Option<Instant> {
         let sockets = self.sockets.get()?.upgrade()?;
         let mut shared = sockets.shared();
-        if shared.lead.holder != 0 {
+        if shared.lead.rank().is_some() {
             return None;
         }
-        shared.engine.turn().expect("the port is there");
+        shared.machine.turn().expect("the port is there");
         Some(self.clock.now() + LOOK)
     }
 
@@ -152,9 +152,11 @@ impl Schedule {
             let State { peer, rng, .. } = state;
             peer.step(rng);
             let now = self.clock.now();
-            let can_run = |status: &Status| match *status {
+            let can_run = |status: &Status| match status {
                 Status::Runs => true,
-                Status::Sleeps(bell, until) => until.is_some_and(|at| at <= now) || is_rung(bell),
+                Status::Sleeps(bells, until) => {
+                    until.is_some_and(|at| at <= now) || bells.iter().any(is_rung)
+                }
                 Status::Over => false,
             };
             let able: Vec<usize> =
@@ -186,10 +188,10 @@ impl Schedule {
         self.turns.notify_all();
     }
 
-    fn sleep(&self, bell: RawFd, timeout: Option<Duration>) {
+    fn sleep(&self, bells: &[RawFd], timeout: Option<Duration>) {
         let mut state = self.lock();
         let until = timeout.map(|timeout| self.clock.now() + timeout);
-        state.threads[ME.get()] = Status::Sleeps(bell, until);
+        state.threads[ME.get()] = Status::Sleeps(bells.to_vec(), until);
         self.pass_on(&mut state);
         self.wait_for_turn(state);
     }
@@ -206,13 +208,11 @@ impl Schedule {
 /// A program of threads that a schedule runs.
 struct Program(Arc<Schedule>);
 
-impl Host for Program {
+impl Park for Program {
     fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, _: bool) -> Woken {
-        self.0.sleep(fds[0], timeout);
+        self.0.sleep(fds, timeout);
         Woken::Stack
     }
-
-    fn shield_thread(&self) {}
 
     fn bell(&self) -> Option<Sleeper> {
         bell().ok()
@@ -222,9 +222,8 @@ impl Host for Program {
 }
 
 /// Without the thread of ours, which knows only the real time.
-fn hosted(engine: Engine, host: impl Host + 'static) -> Hosted {
-    let shared = Mutex::new(Shared { engine, lead: Lead::default() });
-    Hosted { shared, host: Box::new(host), watchdog: Watchdog::default() }
+fn runner(engine: Engine, park: impl Park + 'static) -> Runner {
+    Runner::new(engine, Box::new(park))
 }
 
 /// Returns a byte of a connection's stream.
@@ -233,7 +232,7 @@ fn byte(connection: usize, at: usize) -> u8 {
 }
 
 /// One thread's part: it sends on one connection and reads another.
-fn take_part(sockets: &Hosted, sends: (usize, Fd), reads: (usize, Fd), len: usize, rng: &mut Rng) {
+fn take_part(sockets: &Runner, sends: (usize, Fd), reads: (usize, Fd), len: usize, rng: &mut Rng) {
     let (mut sent, mut got) = (0, 0);
     while sent < len || got < len {
         if sent < len && (got == len || rng.chance(0.5)) {
@@ -274,7 +273,7 @@ fn run(seed: u64, threads: usize, len: usize) {
     let (state, begun) = (Mutex::new(state), clock.now());
     let (turns, sockets) = (Condvar::new(), OnceLock::new());
     let schedule = Arc::new(Schedule { state, turns, clock: clock.clone(), begun, sockets });
-    let sockets = Arc::new(hosted(engine(a, 1, &clock), Program(schedule.clone())));
+    let sockets = Arc::new(runner(engine(a, 1, &clock), Program(schedule.clone())));
     schedule.sockets.set(Arc::downgrade(&sockets)).expect("it was empty");
     let fds: Vec<Fd> = (0..threads).map(|_| sockets.socket(Family::V4).unwrap()).collect();
     ME.set(0);
@@ -320,13 +319,11 @@ fn nobody_who_waits_is_forgotten() {
 /// A thread whose sleeps are what a test says.
 struct Alone(VirtualClock);
 
-impl Host for Alone {
+impl Park for Alone {
     fn sleep(&self, _: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken {
         self.0.advance(timeout.unwrap_or(Duration::from_millis(1)));
         if restarts { Woken::Stack } else { Woken::Signal }
     }
-
-    fn shield_thread(&self) {}
 
     fn bell(&self) -> Option<Sleeper> {
         bell().ok()
@@ -336,11 +333,11 @@ impl Host for Alone {
 }
 
 /// A program of one thread, connected to a peer.
-fn alone() -> (Hosted, Fd, Peer, VirtualClock) {
+fn alone() -> (Runner, Fd, Peer, VirtualClock) {
     let clock = VirtualClock::default();
     let (a, b) = pair(&PairConfig::default()).unwrap();
     let mut peer = Peer::new(engine(b, 2, &clock));
-    let sockets = hosted(engine(a, 1, &clock), Alone(clock.clone()));
+    let sockets = runner(engine(a, 1, &clock), Alone(clock.clone()));
     let fd = sockets.socket(Family::V4).unwrap();
     sockets.set_nonblocking(fd, true).unwrap();
     assert_eq!(sockets.connect(fd, PEER), Err(Errno::EINPROGRESS));
@@ -362,27 +359,25 @@ fn a_wait_ends_as_its_sleep_did() {
         assert_eq!(wait, Err(ended));
     }
     let soon = Some(Duration::from_millis(50));
-    let mut sleep = |fds: &[RawFd], left| sockets.host.sleep(fds, left, true);
+    let mut sleep = |fds: &[RawFd], left| sockets.park.sleep(fds, left, true);
     assert_eq!(sockets.wait_beside(Some(fd), soon, &mut sleep, &mut { nothing }), Err(Ended::Time));
     let refused = |_: &mut Engine| Err::<(), _>(Errno::EBADF);
     assert_eq!(
         sockets.wait_beside(None, None, &mut sleep, &mut { refused }),
         Err(Ended::Failed(Errno::EBADF))
     );
-    assert_eq!(sockets.shared().lead.holder, 0, "who waits no more leads no more");
+    assert_eq!(sockets.shared().lead.rank(), None, "who waits no more leads no more");
 }
 
 /// A program that has as many descriptors as it may.
 struct Full(VirtualClock);
 
-impl Host for Full {
+impl Park for Full {
     fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, _: bool) -> Woken {
         assert!(fds.is_empty(), "there is nothing to wait on");
         self.0.advance(timeout.expect("it looks again"));
         Woken::Stack
     }
-
-    fn shield_thread(&self) {}
 
     fn bell(&self) -> Option<Sleeper> {
         None
@@ -394,11 +389,11 @@ impl Host for Full {
 #[test]
 fn a_call_waits_where_no_descriptor_is_left() {
     let (mut sockets, fd, mut peer, clock) = alone();
-    sockets.host = Box::new(Full(clock.clone()));
+    sockets.park = Box::new(Full(clock.clone()));
     let begin = clock.now();
     let nothing = |_: &mut Engine| Err::<(), _>(Errno::EAGAIN);
     let soon = Some(Duration::from_millis(50));
-    let mut sleep = |fds: &[RawFd], left| sockets.host.sleep(fds, left, true);
+    let mut sleep = |fds: &[RawFd], left| sockets.park.sleep(fds, left, true);
     assert_eq!(sockets.wait_beside(Some(fd), soon, &mut sleep, &mut { nothing }), Err(Ended::Time));
     assert!(clock.now() - begin >= Duration::from_millis(50));
     // And what it waits for ends the wait.
@@ -407,7 +402,7 @@ fn a_call_waits_where_no_descriptor_is_left() {
     let mut sleep = |fds: &[RawFd], left| {
         looks += 1;
         peer.step(&mut rng);
-        sockets.host.sleep(fds, left, true)
+        sockets.park.sleep(fds, left, true)
     };
     let mut asked = 0;
     let mut third = |_: &mut Engine| {
@@ -440,8 +435,7 @@ fn the_second_follows_and_a_call_turns_the_core_for_a_leader_that_sleeps() {
         None,
         &mut |_, _| {
             rounds += 1;
-            let leader = sockets.shared().lead.holder;
-            assert!(leader != 0 && sockets.shared().lead.asleep.is_some());
+            assert!(sockets.shared().lead.sleeper().is_some());
             // Another thread sends, which leaves at once, and waits, which does not take the lead.
             assert_eq!(sockets.send(fd, b"letter", SendFlags::default()), Ok(6));
             let second = sockets.wait_beside(
@@ -449,7 +443,7 @@ fn the_second_follows_and_a_call_turns_the_core_for_a_leader_that_sleeps() {
                 None,
                 &mut |fds, left| {
                     assert_eq!((fds.len(), left), (1, None), "its bell, and nothing of the port");
-                    assert_eq!(sockets.shared().lead.holder, leader);
+                    assert_eq!(sockets.shared().lead.rank(), Some(Rank::Thread), "the first leads");
                     Woken::Signal
                 },
                 &mut |_| Err::<(), _>(Errno::EAGAIN),
@@ -461,7 +455,7 @@ fn the_second_follows_and_a_call_turns_the_core_for_a_leader_that_sleeps() {
         &mut attempt,
     );
     assert_eq!((got, rounds), (Ok(6), 1));
-    assert_eq!(sockets.shared().lead.holder, 0);
+    assert_eq!(sockets.shared().lead.rank(), None);
 }
 
 #[test]
@@ -470,15 +464,16 @@ fn who_stands_takes_the_lead_from_who_sleeps_and_keeps_it() {
     let nothing = |_: &mut Engine| Err::<(), _>(Errno::EAGAIN);
     let lead = || {
         let shared = sockets.shared();
-        (shared.lead.holder != 0, shared.lead.stands, shared.lead.asleep.is_some())
+        (shared.lead.rank(), shared.lead.sleeper().is_some())
     };
-    let mut standing = sockets.stand();
+    let mut pinned = sockets.pin(false);
     // Another thread leads and sleeps: it is rung.
     let first = sockets.wait_beside(
         Some(fd),
         None,
         &mut |fds, _| {
-            let wait = standing.wait(
+            let wait = pinned.wait(
+                None,
                 None,
                 &mut |_, left| {
                     assert!(left.is_some(), "it leads, so it looks at the port again");
@@ -487,13 +482,13 @@ fn who_stands_takes_the_lead_from_who_sleeps_and_keeps_it() {
                 &mut { nothing },
             );
             assert_eq!(wait, Err(Ended::Beside));
-            assert!(is_rung(fds[0]));
+            assert!(is_rung(&fds[0]));
             Woken::Signal
         },
         &mut { nothing },
     );
     assert_eq!(first, Err(Ended::Signal));
-    assert_eq!(lead(), (true, true, false));
+    assert_eq!(lead(), (Some(Rank::Pinned), false));
     // A thread that waits meanwhile follows, and does not take the lead with it when it goes.
     let second = sockets.wait_beside(
         Some(fd),
@@ -505,9 +500,9 @@ fn who_stands_takes_the_lead_from_who_sleeps_and_keeps_it() {
         &mut { nothing },
     );
     assert_eq!(second, Err(Ended::Signal));
-    assert_eq!(lead(), (true, true, false));
-    drop(standing);
-    assert_eq!(lead(), (false, false, false));
+    assert_eq!(lead(), (Some(Rank::Pinned), false));
+    drop(pinned);
+    assert_eq!(lead(), (None, false));
     peer.step(&mut Rng::new(3));
 }
 
@@ -523,18 +518,18 @@ fn who_wakes_the_same_other_each_time_makes_way_for_it() {
         &mut |fds, _| {
             rounds += 1;
             let mut shared = sockets.shared();
-            let Shared { engine, lead } = &mut *shared;
+            let Shared { machine: engine, lead } = &mut *shared;
             if made_way.is_some() {
-                assert!(lead.asleep.is_some(), "it was woken while no thread led");
+                assert!(lead.sleeper().is_some(), "it was woken while no thread led");
                 return Woken::Signal;
             }
-            if lead.asleep.is_none() {
+            if lead.sleeper().is_none() {
                 made_way = Some(rounds);
-                assert_eq!((lead.holder, fds.len()), (0, 1), "its bell, and nothing of the port");
+                assert_eq!((lead.rank(), fds.len()), (None, 1), "its bell, and nothing of the port");
                 engine.waiting.wake_willing();
-                assert!(!is_rung(fds[0]), "who made way does not take over from who works");
+                assert!(!is_rung(&fds[0]), "who made way does not take over from who works");
                 engine.waiting.wake_any();
-                assert!(is_rung(fds[0]));
+                assert!(is_rung(&fds[0]));
                 return Woken::Stack;
             }
             // The other thread reads, asks again, and waits.
@@ -545,7 +540,7 @@ fn who_wakes_the_same_other_each_time_makes_way_for_it() {
             assert_eq!(engine.write(fd, b"letter"), Ok(6));
             engine.turn().unwrap();
             let object = engine.index(fd).unwrap();
-            row = Some(engine.waiting.add(Some(object), Wakes::Bell(bell.ringer())));
+            row = Some(engine.waiting.add(Some(object), bell.ringer()));
             (0..9).for_each(|_| peer.step(&mut rng));
             Woken::Stack
         },

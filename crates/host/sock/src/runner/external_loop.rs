@@ -16,12 +16,13 @@
 //! thread that waits has nothing else to do, a loop may have. While the loop is busy elsewhere the thread of ours
 //! turns the core (`watchdog`).
 
-use super::{Hosted, LOOK_AGAIN, LOOK_SOON, Shared, bell};
+use super::lead::{Alarm, Rank, Ticket};
+use super::{LOOK_AGAIN, LOOK_SOON, Machine, Runner, Shared, bell, or_down};
 use crate::Errno;
+use crate::engine::Engine;
 use crate::sockets::{EpollEvent, Fd};
-use crate::waiting::Wake as Wakes;
-use base::{Duration, Instant};
-use pio::{Beacon, IoError, Wake};
+use base::Instant;
+use pio::Beacon;
 use ring::Sleeper;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -32,7 +33,7 @@ const TURNS: u32 = 4;
 
 /// One epoll set in an event loop of the application.
 pub struct ExternalLoop {
-    hosted: Weak<Hosted>,
+    runner: Weak<Runner>,
     set: Fd,
     beacon: Arc<Beacon>,
     state: Mutex<State>,
@@ -44,7 +45,7 @@ struct State {
     /// Our row among those who wait, while armed.
     row: Option<u64>,
     /// Our ticket for the lead.
-    ticket: u64,
+    ticket: Option<Ticket>,
     /// The bell may have been rung since it was drained.
     rung: bool,
     /// The port's descriptors that the beacon knows.
@@ -58,13 +59,13 @@ impl ExternalLoop {
     ///
     /// # Errors
     /// There is no descriptor to be had.
-    pub fn new(hosted: &Arc<Hosted>, set: Fd) -> io::Result<ExternalLoop> {
+    pub fn new(runner: &Arc<Runner>, set: Fd) -> io::Result<ExternalLoop> {
         let bell = bell()?;
         let beacon = Arc::new(Beacon::new(bell.fd())?);
         // What happened before is told by the first poll.
         bell.ringer().ring_anyway();
-        let state = State { bell, row: None, ticket: 0, rung: true, ports: Vec::new(), dated: false };
-        Ok(ExternalLoop { hosted: Arc::downgrade(hosted), set, beacon, state: Mutex::new(state) })
+        let state = State { bell, row: None, ticket: None, rung: true, ports: Vec::new(), dated: false };
+        Ok(ExternalLoop { runner: Arc::downgrade(runner), set, beacon, state: Mutex::new(state) })
     }
 
     /// Readable when [`ExternalLoop::poll`] is to be called; closed with this.
@@ -78,29 +79,25 @@ impl ExternalLoop {
     /// # Errors
     /// As of [`crate::Sockets::epoll_wait`]; EBADF once the stack is gone.
     pub fn poll(&self, events: &mut [EpollEvent]) -> Result<usize, Errno> {
-        let hosted = self.hosted.upgrade().ok_or(Errno::EBADF)?;
+        let runner = self.runner.upgrade().ok_or(Errno::EBADF)?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut shared = hosted.shared();
+        let mut shared = runner.shared();
         state.wake(&mut shared);
         let found = self.look(&mut state, &mut shared, events);
         drop(shared);
-        hosted.watchdog.application_is_back();
+        runner.watchdog.application_is_back();
         found
     }
 
     fn look(
         &self,
         state: &mut State,
-        shared: &mut Shared,
+        shared: &mut Shared<Engine>,
         events: &mut [EpollEvent],
     ) -> Result<usize, Errno> {
         for _ in 0..TURNS {
-            let more = match shared.engine.turn() {
-                Ok(turn) => turn.more,
-                Err(IoError::Down) => false,
-                Err(_) => return Err(Errno::ENETDOWN),
-            };
-            let found = shared.engine.epoll_collect(self.set, events)?;
+            let more = or_down(shared.machine.turn())?.more;
+            let found = shared.machine.epoll_collect(self.set, events)?;
             if found > 0 {
                 state.ring();
                 return Ok(found);
@@ -115,10 +112,6 @@ impl ExternalLoop {
 }
 
 impl State {
-    fn leads(&self, shared: &Shared) -> bool {
-        self.ticket != 0 && shared.lead.holder == self.ticket
-    }
-
     /// The loop is to come again.
     fn ring(&mut self) {
         if !std::mem::replace(&mut self.rung, true) {
@@ -127,48 +120,45 @@ impl State {
     }
 
     /// The loop is here: nothing needs to wake it.
-    fn wake(&mut self, shared: &mut Shared) {
+    fn wake(&mut self, shared: &mut Shared<Engine>) {
         if let Some(row) = self.row.take() {
-            self.rung |= shared.engine.waiting.remove(row);
+            self.rung |= shared.machine.waiting.remove(row);
         }
-        if self.leads(shared) {
-            shared.lead.asleep = None;
-        }
+        shared.lead.wake(self.ticket);
     }
 
     /// The loop is about to sleep; false if it must not.
-    fn arm(&mut self, shared: &mut Shared, outside: &ExternalLoop) -> Result<bool, Errno> {
+    fn arm(&mut self, shared: &mut Shared<Engine>, outside: &ExternalLoop) -> Result<bool, Errno> {
         if std::mem::take(&mut self.rung) {
             self.bell.drain();
         }
-        let object = shared.engine.index(outside.set)?;
-        let led = self.leads(shared);
+        let object = shared.machine.index(outside.set)?;
+        let Shared { machine, lead } = shared;
+        let led = lead.is_held_by(self.ticket);
         if !led {
-            self.ticket = shared.lead.take_for_loop(&outside.beacon).unwrap_or(0);
+            self.ticket = lead.claim(Rank::Loop);
         }
-        if self.leads(shared) {
-            // The port arms itself for a sleep, and takes note of what ended the last one.
-            match shared.engine.core.io().wait(Some(Duration::ZERO)) {
-                Ok(Wake::Timeout) | Err(IoError::Down) => {}
-                Ok(_) => return Ok(false),
-                Err(_) => return Err(Errno::ENETDOWN),
+        if let Some(ticket) = self.ticket {
+            let mut ports = Vec::new();
+            if !machine.arm(&mut ports).map_err(|_| Errno::ENETDOWN)? {
+                return Ok(false);
             }
-            let ports = shared.engine.core.io().poll_fds();
             if !led || ports != self.ports {
                 outside.beacon.watch(&self.ports, &ports).map_err(|_| Errno::EIO)?;
                 self.ports = ports;
             }
-            let now = shared.engine.time();
+            let now = machine.time();
             let slice = if self.ports.is_empty() { LOOK_SOON } else { LOOK_AGAIN };
-            let until = Instant::earliest(shared.engine.core.next_timeout(), Some(now + slice));
+            let until = Instant::earliest(machine.next_timeout(), Some(now + slice));
             outside.beacon.set(until.map(|at| at.since(now))).map_err(|_| Errno::EIO)?;
             self.dated = true;
-            shared.lead.asleep = Some((until, self.bell.ringer()));
+            let alarm = Alarm::Loop(self.bell.ringer(), outside.beacon.clone());
+            lead.sleep(ticket, until, alarm);
         } else if std::mem::take(&mut self.dated) {
-            // Dates are the business of a thread that leads.
+            // Timeouts are the business of a thread that leads.
             outside.beacon.set(None).map_err(|_| Errno::EIO)?;
         }
-        self.row = Some(shared.engine.waiting.add(Some(object), Wakes::Bell(self.bell.ringer())));
+        self.row = Some(machine.waiting.add(Some(object), self.bell.ringer()));
         Ok(true)
     }
 }
@@ -176,12 +166,11 @@ impl State {
 impl Drop for ExternalLoop {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(hosted) = self.hosted.upgrade() else { return };
-        let mut shared = hosted.shared();
+        let Some(runner) = self.runner.upgrade() else { return };
+        let mut shared = runner.shared();
         state.wake(&mut shared);
-        if state.leads(&shared) {
-            (shared.lead.holder, shared.lead.loops) = (0, None);
-            shared.engine.waiting.wake_any();
+        if shared.lead.leave(state.ticket) {
+            shared.machine.waiting.wake_any();
         }
     }
 }

@@ -1,21 +1,12 @@
-//! Threads that sleep until something happens to a descriptor, for modes in which several sleep at once.
+//! Threads that sleep until something happens to a descriptor.
 
 use ring::Ringer;
-use std::thread::Thread;
-
-/// How a sleeping thread is woken.
-pub(crate) enum Wake {
-    /// It parks.
-    Park(Thread),
-    /// It sleeps on a bell: its own, or the doorbell on behalf of all.
-    Bell(Ringer),
-}
 
 struct Row {
     ticket: u64,
     /// The object it waits for; `None` for any.
     object: Option<u32>,
-    wake: Wake,
+    bell: Ringer,
     woken: bool,
     /// It does not take over the core from who leaves it for a moment.
     excused: bool,
@@ -36,8 +27,6 @@ pub(crate) enum Rung {
 pub(crate) struct Waiting {
     rows: Vec<Row>,
     tickets: u64,
-    /// One thread turns the core for all that wait (direct mode).
-    led: bool,
     /// Since [`Waiting::take_rung`].
     rung: Rung,
 }
@@ -48,9 +37,9 @@ impl Waiting {
     }
 
     /// Registers the calling thread; take the row away with [`Waiting::remove`] after waking.
-    pub(crate) fn add(&mut self, object: Option<u32>, wake: Wake) -> u64 {
+    pub(crate) fn add(&mut self, object: Option<u32>, bell: Ringer) -> u64 {
         self.tickets += 1;
-        self.rows.push(Row { ticket: self.tickets, object, wake, woken: false, excused: false });
+        self.rows.push(Row { ticket: self.tickets, object, bell, woken: false, excused: false });
         self.tickets
     }
 
@@ -59,6 +48,13 @@ impl Waiting {
         if let Some(row) = self.rows.iter_mut().find(|row| row.ticket == ticket) {
             row.excused = true;
         }
+    }
+
+    /// Objects, who was woken, who is excused, and what was rung: what tells one state from another.
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> impl std::fmt::Debug + use<> {
+        let rows = self.rows.iter().map(|row| (row.object, row.woken, row.excused));
+        (rows.collect::<Vec<_>>(), self.rung)
     }
 
     /// Takes a row away; was it woken?
@@ -94,20 +90,6 @@ impl Waiting {
         self.rows.iter().any(|row| row.woken)
     }
 
-    /// The calling thread turns the core from now on, unless another one does.
-    pub(crate) fn take_lead(&mut self) -> bool {
-        !std::mem::replace(&mut self.led, true)
-    }
-
-    /// A thread stops waiting; it turned the core if it `leads`. If no thread turns it now, one of those who park takes
-    /// over: also when this one was woken to take over and found what it waited for instead.
-    pub(crate) fn leave(&mut self, leads: bool) {
-        self.led &= !leads;
-        if !self.led {
-            self.wake_successor();
-        }
-    }
-
     /// Wakes one of those who sleep, so that it takes over the core.
     pub(crate) fn wake_any(&mut self) {
         if let Some(row) = self.rows.iter_mut().find(|row| !row.woken) {
@@ -122,17 +104,9 @@ impl Waiting {
         }
     }
 
-    /// Wakes all, and no thread turns the core: it is over.
+    /// Wakes all: the core is over.
     pub(crate) fn end(&mut self) {
-        self.led = false;
         self.rows.iter_mut().for_each(Row::wake);
-    }
-
-    /// Nothing has the doorbell or the core: wakes one of those who sleep, unless it was woken before, to take it over.
-    pub(crate) fn wake_successor(&mut self) {
-        if let Some(row) = self.rows.first_mut() {
-            row.wake();
-        }
     }
 }
 
@@ -150,36 +124,38 @@ impl Row {
     /// Once is enough: it looks at everything before it sleeps again, under a new ticket.
     fn wake(&mut self) {
         if !std::mem::replace(&mut self.woken, true) {
-            match &self.wake {
-                Wake::Park(thread) => thread.unpark(),
-                Wake::Bell(ringer) => ringer.ring_anyway(),
-            }
+            self.bell.ring_anyway();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Goal: while threads wait, one turns the core or has been woken to.
+    //! Goal: who takes over is a thread that sleeps, and once.
     use super::*;
 
-    fn is_woken(waiting: &Waiting, ticket: u64) -> bool {
-        waiting.rows.iter().any(|row| row.ticket == ticket && row.woken)
+    #[test]
+    fn one_thread_that_sleeps_takes_over() {
+        let mut waiting = Waiting::default();
+        let bell = || ring::doorbell().expect("a descriptor").0;
+        let rows = [None, Some(7), Some(8)].map(|object| waiting.add(object, bell()));
+        waiting.excuse(rows[0]);
+        waiting.wake_willing();
+        let woken = |waiting: &Waiting| waiting.rows.iter().map(|row| row.woken).collect::<Vec<_>>();
+        assert_eq!(woken(&waiting), [false, true, false], "who made way does not");
+        waiting.wake_any();
+        waiting.wake_any();
+        assert_eq!(woken(&waiting), [true; 3], "each of the others once");
+        assert!(waiting.remove(rows[1]) && waiting.has_excused());
     }
 
     #[test]
-    fn whoever_leaves_hands_on_the_core() {
+    fn an_event_wakes_those_who_wait_for_it() {
         let mut waiting = Waiting::default();
-        assert!(waiting.take_lead() && !waiting.take_lead());
-        let park = || Wake::Park(std::thread::current());
-        let (first, second) = (waiting.add(None, park()), waiting.add(None, park()));
-        waiting.leave(false);
-        assert!(!is_woken(&waiting, first), "the core is still turned");
-        waiting.leave(true);
-        assert!(is_woken(&waiting, first) && !is_woken(&waiting, second));
-        // It finds what it waited for, so it does not take over.
-        waiting.remove(first);
-        waiting.leave(false);
-        assert!(is_woken(&waiting, second));
+        let bell = || ring::doorbell().expect("a descriptor").0;
+        let rows = [None, Some(7), Some(8)].map(|object| waiting.add(object, bell()));
+        waiting.wake(7);
+        assert_eq!(waiting.take_rung(), Rung::Several);
+        assert_eq!(rows.map(|row| waiting.remove(row)), [true, true, false]);
     }
 }

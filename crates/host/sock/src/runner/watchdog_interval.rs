@@ -89,18 +89,12 @@ impl WatchdogInterval {
             Next::Look(self.pause())
         }
     }
-
-    /// The thread led, and something happened: the program may have come back.
-    pub(crate) fn on_led(&mut self) {
-        self.nothing = 0;
-    }
 }
 
 /// How the program's side wakes the thread.
 #[derive(Default)]
 pub(crate) struct Watchdog {
     parked: AtomicBool,
-    waits: AtomicBool,
     returns: AtomicU32,
     thread: OnceLock<Thread>,
 }
@@ -110,16 +104,6 @@ impl Watchdog {
     pub(crate) fn begin(&self, thread: &Thread) {
         // The first and only time it is set.
         let _ = self.thread.set(thread.clone());
-    }
-
-    /// A call holds the core while it waits, or has done so. It will return, and say so.
-    pub(crate) fn set_waits(&self, waits: bool) {
-        self.waits.store(waits, Ordering::Relaxed);
-    }
-
-    /// Is there such a call?
-    pub(crate) fn waits(&self) -> bool {
-        self.waits.load(Ordering::Relaxed)
     }
 
     /// A call that may have slept returns to the program.
@@ -244,8 +228,7 @@ mod tests {
         assert_eq!(next, Next::Look(LOOK[0]), "as long as there is something to do it looks");
         let (count, next) = looks(&mut watchdog_interval, SECOND, |_| (Found::Late(false), 3));
         assert_eq!((count, next), (NOTHING, Next::Lead));
-        watchdog_interval.on_led();
         let (count, next) = looks(&mut watchdog_interval, SECOND, |_| (Found::Late(false), 3));
-        assert_eq!((count, next), (NOTHING, Next::Lead));
+        assert_eq!((count, next), (1, Next::Lead), "until something happens");
     }
 }
