@@ -271,9 +271,6 @@ impl Core {
             // As on Linux, this host, if it has a loopback.
             remote.addr = self.ip.localhost(remote.addr).ok_or(OpError::NetUnreachable)?;
         }
-        if remote.port == 0 {
-            return Err(OpError::AddrNotAvailable);
-        }
         if local.addr.is_v4() != remote.addr.is_v4() && !local.addr.is_unspecified() {
             return Err(OpError::Family);
         }

@@ -247,6 +247,16 @@ fn ten_thousand_short_connections() {
     assert!(wired <= 72_000, "{wired} packets for ten thousand connections");
 }
 
+/// As on Linux: port 0 is a port where nothing listens.
+#[test]
+fn port_0_refuses() {
+    let mut world = World::with(&PairConfig::default(), |_, _| {});
+    let to = Endpoint::new(SERVER, 0);
+    let client = world.client.connect(world.now, &connect(to, 1)).unwrap();
+    world.settle();
+    assert_eq!(world.client.take_error(client), Some(Error::Refused));
+}
+
 /// RFC 9293, MUST-46.
 #[test]
 fn refusals_are_clean() {
@@ -255,7 +265,6 @@ fn refusals_are_clean() {
     let refused =
         |core: &mut stack::Core, remote: Endpoint| core.connect(now, &connect(remote, 1)).unwrap_err();
     assert_eq!(refused(core, Endpoint::new(Addr::v4([9, 9, 9, 9]), 80)), OpError::NetUnreachable);
-    assert_eq!(refused(core, Endpoint::new(SERVER, 0)), OpError::AddrNotAvailable);
     assert_eq!(refused(core, Endpoint::new(Addr::v4([224, 0, 0, 1]), 80)), OpError::NetUnreachable);
     let foreign = Connect { local: Endpoint::new(SERVER, 0), ..connect(HTTP, 1) };
     assert_eq!(core.connect(now, &foreign).unwrap_err(), OpError::AddrNotAvailable);
