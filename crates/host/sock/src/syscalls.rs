@@ -98,6 +98,9 @@ fn send_all<M: Mode>(
                 return Err(Errno::EAGAIN);
             }
             loop {
+                if sent > 0 && engine.has_closed(fd) {
+                    return Ok(sent);
+                }
                 let some = some(engine, sent, hints);
                 full = some == Err(Errno::EAGAIN);
                 sent += some?;
@@ -110,7 +113,7 @@ fn send_all<M: Mode>(
     if let Some(hints) = hints.filter(|_| blocking && sent > 0 && sent < len) {
         mode.lock().end_call(fd, hints)?;
     }
-    // Bytes that were taken are reported; the error comes with the next call.
+    // Bytes that were taken are reported; the error, which is still there, comes with the next call.
     if sent > 0 { Ok(sent) } else { result }
 }
 
@@ -461,6 +464,10 @@ fn receive<M: Mode>(
         |e| e.extras(fd).recv,
         |engine| {
             loop {
+                // As on Linux, an error behind bytes is the next call's: a read here would take it.
+                if got > 0 && engine.at_end(fd) {
+                    return Ok(got);
+                }
                 let from = if flags.peek { 0 } else { got };
                 if let Some(check) = check.filter(|_| !flags.discard)
                     && !check(from, engine.may_take(fd, into.len() - from, flags))
@@ -474,7 +481,7 @@ fn receive<M: Mode>(
                     Err(_) if got > 0 => return Ok(got),
                     Err(e) => return Err(e),
                 }
-                if !flags.wait_all || got == into.len() || engine.at_end(fd) {
+                if !flags.wait_all || got == into.len() {
                     return Ok(got);
                 }
                 if flags.peek {
@@ -573,8 +580,12 @@ impl<T: Transport> Engine<T> {
 
     /// Nothing more will ever arrive.
     fn has_ended(&self, fd: Fd) -> bool {
-        let over = |conn| self.core.peer_closed(conn) || self.core.state(conn) == State::Closed;
-        self.stream(fd).is_ok_and(|stream| over(stream.conn))
+        self.has_closed(fd) || self.stream(fd).is_ok_and(|stream| self.core.peer_closed(stream.conn))
+    }
+
+    /// Is the connection in CLOSED, where an error may be pending?
+    fn has_closed(&self, fd: Fd) -> bool {
+        self.stream(fd).is_ok_and(|stream| self.core.state(stream.conn) == State::Closed)
     }
 
     /// Nothing more will ever be readable, or nothing after the receiving side was shut.

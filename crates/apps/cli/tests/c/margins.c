@@ -156,6 +156,129 @@ static void margin_messages(void)
     }
 }
 
+static const char *const READERS[] = {
+    "new", "connecting", "idle", "data", "FIN", "data and FIN", "reset", "data and reset", "FIN and reset", "SHUT_RD",
+    "SHUT_WR", "SHUT_RD and reset",
+};
+
+/* A socket in this state. */
+static int reader(const char *state, int port, int *client)
+{
+    struct linger abort_it = { 1, 0 };
+    struct sockaddr_in nobody = at(CLIENT, 9);
+    int server = -1;
+    *client = -1;
+    if (!strcmp(state, "new") || !strcmp(state, "connecting")) {
+        server = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        inet_pton(AF_INET, "10.77.9.9", &nobody.sin_addr);
+        if (!strcmp(state, "connecting"))
+            connect(server, SA(nobody));
+        return server;
+    }
+    blocking_pair(port, &server, client);
+    if (strstr(state, "data"))
+        arrive(*client, server, "abc");
+    if (strstr(state, "FIN")) {
+        raw_shutdown(*client, SHUT_WR);
+        ready(SERVER, server, POLLRDHUP);
+    }
+    if (strstr(state, "SHUT"))
+        shutdown(server, strstr(state, "SHUT_RD") ? SHUT_RD : SHUT_WR);
+    if (strstr(state, "reset")) {
+        raw_setsockopt(*client, SOL_SOCKET, SO_LINGER, &abort_it, sizeof abort_it);
+        raw_close(*client);
+        *client = -1;
+        await(SERVER, server, 0);
+    }
+    return server;
+}
+
+/* Reads of nothing in every state, and what is left behind them. */
+static void margin_reads(void)
+{
+    struct timeval limit = { 0, 1000 };
+    int port = 3600;
+    for (size_t state = 0; state < sizeof READERS / sizeof *READERS; state++)
+        for (int way = 0; way < 8; way++)
+            for (int waits = 0; waits < 2; waits++) {
+                char back[8];
+                int client, fd = reader(READERS[state], port++, &client), error = -1, flags = waits ? 0 : MSG_DONTWAIT;
+                struct iovec none = { back, 0 };
+                struct msghdr nothing = { 0 }, empty = { .msg_iov = &none, .msg_iovlen = 1 };
+                struct mmsghdr many[2] = { { .msg_hdr = nothing }, { .msg_hdr = empty } };
+                socklen_t len = sizeof error;
+                long n = -1;
+                setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+                fcntl(fd, F_SETFL, waits ? 0 : O_NONBLOCK);
+                switch (way) {
+                case 0: n = read(fd, back, 0); break;
+                case 1: n = readv(fd, &none, 1); break;
+                case 2: n = readv(fd, &none, 0); break;
+                case 3: n = recv(fd, back, 0, flags); break;
+                case 4: n = recvfrom(fd, back, 0, flags | MSG_PEEK, NULL, NULL); break;
+                case 5: n = recvmsg(fd, &nothing, flags); break;
+                case 6: n = recvmsg(fd, &empty, flags | MSG_WAITALL); break;
+                default: n = recvmmsg(fd, many, 2, flags | MSG_WAITFORONE, NULL);
+                }
+                told(n, "%s: read of nothing %d, %s", READERS[state], way, waits ? "waiting" : "not waiting");
+                if (way & 1) {
+                    told(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len), "SO_ERROR");
+                    told(error, "the error");
+                }
+                for (int i = 0; i < 3; i++)
+                    told(recv(fd, back, 8, MSG_DONTWAIT), "recv then");
+                hang_up(fd, client);
+            }
+}
+
+/* A call that has moved a part when the connection is reset returns it, and the next call is told. */
+static void *reads_all(void *server)
+{
+    char back[8];
+    return (void *)recv(*(int *)server, back, sizeof back, MSG_WAITALL);
+}
+
+static void *sends_all(void *server)
+{
+    static char much[1 << 22];
+    long sent = send(*(int *)server, much, sizeof much, MSG_NOSIGNAL);
+    return (void *)(long)(sent > 0);
+}
+
+static void margin_parts(void)
+{
+    struct linger abort_it = { 1, 0 };
+    static char much[1 << 16];
+    for (int way = 0; way < 4; way++) {
+        int server, client, waiting = 1;
+        char back[8];
+        void *got;
+        pthread_t thread;
+        blocking_pair(3820 + way, &server, &client);
+        if (way > 1) {
+            int size = 1 << 16;
+            setsockopt(server, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+            raw_setsockopt(client, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+        }
+        pthread_create(&thread, NULL, way < 2 ? reads_all : sends_all, &server);
+        if (way < 2) {
+            raw_send(client, "abc", 3, 0);
+            while (waiting && ioctl(server, FIONREAD, &waiting) == 0)
+                usleep(1000);
+        } else {
+            drain(client, much, sizeof much);
+        }
+        usleep(20000);
+        raw_setsockopt(client, SOL_SOCKET, SO_LINGER, &abort_it, sizeof abort_it);
+        raw_close(client);
+        pthread_join(thread, &got);
+        told((long)got, "a part, %d", way);
+        told(way & 1 ? send(server, back, 1, MSG_NOSIGNAL) : recv(server, back, 8, 0), "the next call");
+        told(way & 1 ? send(server, back, 1, MSG_NOSIGNAL) : recv(server, back, 8, 0), "and the one behind it");
+        close(server);
+    }
+}
+
 static void margin_accept(void)
 {
     int first = listener(3165);
@@ -180,6 +303,8 @@ static void margins(void)
 {
     margin_nothing();
     margin_messages();
+    margin_reads();
+    margin_parts();
     margin_accept();
     margin_flags();
     margin_options();
