@@ -233,7 +233,7 @@ pub(crate) unsafe fn sendto(
         // SAFETY: the caller's arguments.
         let by_kernel = || outside(|| unsafe { real::sendto(fd, from, len, flags, addr, addr_len) });
         // SAFETY: the caller's arguments.
-        unsafe { sockets::connect_by(held, fd, (addr, addr_len), on_stack, by_kernel) }
+        unsafe { sockets::connect_by(held, fd, (addr, addr_len), on_stack, None, by_kernel) }
     } else {
         stream_or_kernel!(
             held,
@@ -260,7 +260,7 @@ pub(crate) unsafe fn sendmsg(
         // SAFETY: the caller's arguments.
         let by_kernel = || outside(|| unsafe { real::sendmsg(fd, message, flags) });
         // SAFETY: the caller's arguments.
-        unsafe { sockets::connect_by(held, fd, to, on_stack, by_kernel) }
+        unsafe { sockets::connect_by(held, fd, to, on_stack, None, by_kernel) }
     } else {
         stream_or_kernel!(
             held,
@@ -289,7 +289,7 @@ pub(crate) unsafe fn sendmmsg(
         // SAFETY: the caller's arguments.
         let by_kernel = || outside(|| unsafe { real::sendmmsg(fd, list, count, flags) });
         // SAFETY: the caller's arguments.
-        unsafe { sockets::connect_by(held, fd, to, on_stack, by_kernel) }
+        unsafe { sockets::connect_by(held, fd, to, on_stack, None, by_kernel) }
     } else {
         stream_or_kernel!(
             held,

@@ -475,6 +475,7 @@ pub(crate) unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -
     let kernels = || unsafe { real::connect(fd, addr, len) };
     // SAFETY: the caller's arguments.
     let on_stack = |ctx, below| unsafe { c::ms_connect(ctx, below, addr, len) };
+    let wait = |stack: &Stack, below| stack.hosted.finish_connect(below).map(|()| 0);
     // SAFETY: the caller's arguments.
     decide(fd, traffic, kernels, |held| match unsafe { route::named_for(held.is_v6(), addr, len) } {
         Some(named) if is_for_parent(held, named.ip()) => match relay::connect(held, fd, named) {
@@ -487,7 +488,7 @@ pub(crate) unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -
             done => done.map(|()| 0),
         },
         // SAFETY: the caller's arguments.
-        _ => unsafe { connect_by(held, fd, (addr, len), on_stack, kernels) },
+        _ => unsafe { connect_by(held, fd, (addr, len), on_stack, Some(&wait), kernels) },
     })
 }
 
@@ -509,7 +510,8 @@ pub(crate) fn is_tcp(fd: c_int) -> bool {
 }
 
 /// Runs a call that connects, which may be a send with MSG_FASTOPEN: on the stack, where it gets the context and the
-/// socket's descriptor there, or by the kernel.
+/// socket's descriptor there, or by the kernel. A call that can `wait` for an attempt that it began does so apart: by
+/// then the socket is the stack's for other threads.
 ///
 /// # Safety
 /// C's contract for the address and its length.
@@ -518,6 +520,7 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
     fd: c_int,
     (addr, len): (*const sockaddr, socklen_t),
     on_stack: impl Fn(*mut Context, c_int) -> R,
+    wait: Option<&dyn Fn(&Stack, c_int) -> Result<R, Errno>>,
     by_kernel: impl Fn() -> R,
 ) -> Outcome<R> {
     // SAFETY: C's contract.
@@ -562,8 +565,19 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
             }
             return answered(on_stack(stack.context(), below));
         }
+        let wait = wait.filter(|_| is_new && stack.hosted.nonblocking(below) == Ok(false));
+        if wait.is_some() {
+            stack.hosted.set_nonblocking(below, true)?;
+        }
         let done = on_stack(stack.context(), below);
         let failed = if done == R::FAILURE { errno() } else { 0 };
+        if let Some(wait) = wait {
+            stack.hosted.set_nonblocking(below, false)?;
+            if failed == libc::EINPROGRESS {
+                becomes_stream(held, fd, below)?;
+                return Ok(wait(stack, below)?);
+            }
+        }
         // A send with MSG_FASTOPEN, which the stack may do without (EOPNOTSUPP), leaves the socket as it was.
         if !matches!(failed, libc::EOPNOTSUPP | libc::ENETUNREACH) {
             if is_new {

@@ -201,6 +201,8 @@ pub trait Sockets: Send + Sync {
     fn accept(&self, fd: Fd) -> Result<(Fd, Endpoint), Errno>;
     /// Connect; non-blocking gives EINPROGRESS and EPOLLOUT follows.
     fn connect(&self, fd: Fd, remote: Endpoint) -> Result<(), Errno>;
+    /// Wait for the end of a connect that was begun, which SO_SNDTIMEO may end before (EINPROGRESS).
+    fn finish_connect(&self, fd: Fd) -> Result<(), Errno>;
     /// Take a connection, an attempt to connect or a listener apart (connect to AF_UNSPEC): the socket keeps its
     /// options and the address that it was bound to, and may connect or listen again.
     fn disconnect(&self, fd: Fd) -> Result<(), Errno>;

@@ -122,6 +122,8 @@ fn wait_connected<M: Mode>(mode: &M, fd: Fd) -> Result<(), Errno> {
     let timeout = mode.lock().extras(fd).send;
     let done = mode.wait_for(Some(fd), timeout, |engine| match engine.connect_ends(fd) {
         Err(Errno::EALREADY) => Err(Errno::EAGAIN),
+        // Another thread that waits for it was told first.
+        Err(Errno::EISCONN) => Ok(()),
         result => result,
     });
     if done == Err(Errno::EAGAIN) { Err(Errno::EINPROGRESS) } else { done }
@@ -238,6 +240,14 @@ impl<M: Mode> Sockets for M {
         if !under_way || self.lock().nonblocking(fd)? {
             return first;
         }
+        match wait_connected(self, fd) {
+            // The time is over: EALREADY if another call began it.
+            Err(Errno::EINPROGRESS) => first,
+            done => done,
+        }
+    }
+
+    fn finish_connect(&self, fd: Fd) -> Result<(), Errno> {
         wait_connected(self, fd)
     }
 

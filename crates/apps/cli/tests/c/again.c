@@ -69,9 +69,99 @@ static void connects_again(int there, int way, int watched)
     close(ep);
 }
 
+struct attempt {
+    int fd;
+    struct sockaddr_in to;
+};
+
+static void *attempts(void *arg)
+{
+    struct attempt *a = arg;
+    return (void *)(long)(connect(a->fd, SA(a->to)) < 0 ? errno : 0);
+}
+
+static void interrupted(int number)
+{
+    (void)number;
+}
+
+/* A set has nothing of a socket that other threads connect, while the peer does not answer. What ends the wait: `way`
+   is 0 the peer, in spite of a signal, 1 SO_SNDTIMEO, 2 a signal, 3 shutdown. */
+static void connects_while_watched(const struct sockaddr_in *busy, int there, int ahead, int way)
+{
+    struct attempt a = { socket(AF_INET, SOCK_STREAM, 0), *busy };
+    struct epoll_event event = { .events = EPOLLIN | EPOLLOUT }, got;
+    struct sigaction action = { .sa_handler = interrupted, .sa_flags = way == 0 ? SA_RESTART : 0 }, before;
+    struct timeval limit = { .tv_usec = 100000 };
+    int ep = epoll_create1(0), n = 1, threads = way < 2 ? 2 : 1;
+    pthread_t thread[2];
+    void *done[2];
+    told(epoll_ctl(ep, EPOLL_CTL_ADD, a.fd, &event), "a set has a socket, %d", way);
+    told(epoll_wait(ep, &got, 1, 0) == 1 ? (long)got.events : -1, "which is new");
+    if (way == 1)
+        setsockopt(a.fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    sigaction(SIGUSR1, &action, &before);
+    pthread_create(&thread[0], NULL, attempts, &a);
+    for (long until = ms() + 3000; n && ms() < until;) {
+        n = epoll_wait(ep, &got, 1, 0);
+        usleep(1000);
+    }
+    told(n, "another thread connects it");
+    if (threads == 2)
+        pthread_create(&thread[1], NULL, attempts, &a);
+    if (way == 0 || way == 2)
+        pthread_kill(thread[0], SIGUSR1);
+    if (way == 3)
+        told(shutdown(a.fd, SHUT_RDWR), "shutdown");
+    if (way == 0) {
+        told(epoll_wait(ep, &got, 1, 20), "and it stays so");
+        raw_close(ahead);
+        raw_close(raw_accept(there, NULL, NULL));
+    }
+    for (int i = 0; i < threads; i++) {
+        pthread_join(thread[i], &done[i]);
+        told((long)done[i], "connect in a thread");
+    }
+    told(epoll_wait(ep, &got, 1, way == 0 ? 1000 : 0) == 1 ? (long)got.events : -1, "the set tells");
+    sigaction(SIGUSR1, &before, NULL);
+    hang_up(a.fd, way == 0 ? (int)raw_accept(there, NULL, NULL) : -1);
+    close(ep);
+}
+
+/* The peer's listener has room for one, and does not answer others. */
+static void connects_to_busy(void)
+{
+    struct sockaddr_in busy = at(CLIENT, 3225);
+    int there = new_socket(CLIENT, AF_INET), ahead = new_socket(CLIENT, AF_INET), on = 1;
+    raw_setsockopt(there, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    raw_bind(there, &busy, sizeof busy);
+    raw_listen(there, 0);
+    raw_connect(ahead, SA(busy));
+    for (int way = 3; way >= 0; way--)
+        connects_while_watched(&busy, there, ahead, way);
+    raw_close(there);
+}
+
+/* A blocking connect is one attempt, however soon the refusal is there. Port 0 is a port where nothing listens. */
+static void refused_at_once(void)
+{
+    struct sockaddr_in own = at(SERVER, 3226);
+    for (int i = 0; i < 100; i++) {
+        struct sockaddr_in closed = at(CLIENT, i & 2 ? 3219 : 0);
+        int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (i & 1)
+            bind(fd, SA(own));
+        told(connect(fd, SA(closed)), "connect where nothing listens");
+        close(fd);
+    }
+}
+
 static void again(void)
 {
     int there = peers_listener(3220);
+    refused_at_once();
+    connects_to_busy();
     for (int way = 0; way < 4; way++)
         for (int watched = 0; watched < 2 - (way == 2); watched++)
             connects_again(there, way, watched);
