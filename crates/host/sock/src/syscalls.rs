@@ -485,6 +485,7 @@ fn receive<M: Mode>(
                     return if got > 0 { Ok(got) } else { Err(Errno::EFAULT) };
                 }
                 match recv_once(engine, fd, &mut into[from..], flags) {
+                    Ok(0) => return Ok(got),
                     Ok(n) => got = from + n,
                     Err(Errno::EAGAIN) if got > 0 && !flags.wait_all => return Ok(got),
                     Err(Errno::EAGAIN) => return Err(Errno::EAGAIN),

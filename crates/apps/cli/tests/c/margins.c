@@ -226,7 +226,7 @@ static void margin_reads(void)
                     told(error, "the error");
                 }
                 for (int i = 0; i < 3; i++)
-                    told(recv(fd, back, 8, MSG_DONTWAIT), "recv then");
+                    told(recv(fd, back, 8, MSG_DONTWAIT | (i == 1 ? MSG_WAITALL : 0)), "recv then");
                 hang_up(fd, client);
             }
 }
