@@ -125,6 +125,10 @@ impl Connection {
             }
             if self.meet_syn_again(cx, seg) {
                 self.due |= Due::SYN;
+                if !self.bits.has(Bits::ACTIVE) {
+                    // The peer has an answer now: the next is due a whole timeout later.
+                    self.arm_rtx(cx);
+                }
             }
             return Err(DropReason::BadSyn);
         }
