@@ -338,7 +338,7 @@ pub struct Connection {
     /// [`Bits::REORDERING`]).
     pub(crate) rto_at: Tick,
     pub(crate) retransmits: u32,
-    /// When the data now being retransmitted last made progress, or when the last keepalive probe left;
+    /// When our SYN left first, the data now being retransmitted last made progress, or the last keepalive probe left;
     /// milliseconds.
     pub(crate) stalled_ms: u32,
 }

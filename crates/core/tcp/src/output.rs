@@ -263,6 +263,7 @@ impl Connection {
             cx.counters.bytes_out += u64::from(data);
             self.data_out += u32::from(data > 0);
             self.snd_nxt = self.snd_una + 1 + data;
+            self.stalled_ms = cx.now.as_millis() as u32;
             self.note_departure(cx);
             if self.bits.has(Bits::MARKED) {
                 self.on_marked_departure(cx, self.snd_una);

@@ -216,17 +216,9 @@ impl Connection {
         Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.stalled_ms).into())
     }
 
-    /// For how many milliseconds, at most, our SYN has been on its way.
+    /// Returns how many milliseconds ago our first SYN left.
     pub(crate) fn opening_ms(&self, cx: &Cx<'_>) -> u32 {
-        // Before the first timeout a whole one at most, and by how much its timer is late. Afterwards it is unknown how
-        // late it was.
-        const LATE_AT_MOST: Duration = Duration::from_secs(60);
-        let late = cx.now.since(self.timers.rtx);
-        // The timer starts again with a SYN that a challenge made leave again.
-        let waits = 1 + u32::from(self.retransmits > 0);
-        let since =
-            if self.retries == 0 { self.rto() * waits + late } else { self.stalled(cx) + LATE_AT_MOST };
-        since.as_millis() as u32 + 1
+        (cx.now.as_millis() as u32).wrapping_sub(self.stalled_ms)
     }
 
     /// Something waits although nothing is in flight: the peer's window is shut or too small, or the
@@ -372,7 +364,7 @@ impl Connection {
 
     /// One more timeout in a row.
     pub(crate) fn count_retry(&mut self, cx: &Cx<'_>) {
-        if self.retries == 0 && !self.is_watched() {
+        if self.retries == 0 && !self.is_watched() && self.state != State::SynSent {
             let waited = self.first_wait().as_millis() as u32;
             self.stalled_ms = (cx.now.as_millis() as u32).wrapping_sub(waited);
         }
