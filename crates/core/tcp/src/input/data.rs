@@ -279,6 +279,10 @@ impl Connection {
             }
             return;
         }
+        if self.reassembly.as_ref().is_some_and(|reassembly| reassembly.fin == Some(self.rcv_nxt)) {
+            // Another one, further on, changes nothing.
+            return self.on_fin(cx);
+        }
         if seg.flags.has(Flags::FIN) {
             let at = seg.seq + seg.payload.len() as u32;
             if at.after(self.rcv_nxt) {
@@ -296,9 +300,6 @@ impl Connection {
             }
             // An old one, which is not acceptable (RFC 9293, section 3.10.7.4).
             self.due |= Due::ACK;
-        }
-        if self.reassembly.as_ref().is_some_and(|reassembly| reassembly.fin == Some(self.rcv_nxt)) {
-            self.on_fin(cx);
         }
         self.tidy_reassembly(cx);
     }
