@@ -170,9 +170,10 @@ impl Connection {
         }
     }
 
-    /// Lets the user timeout count from now: something was acknowledged, or the first of what is in flight leaves.
+    /// Lets the user timeout count from now: something was acknowledged, or the first of what is in flight leaves. That of
+    /// a SYN counts from the first one.
     pub(crate) fn note_progress(&mut self, cx: &Cx<'_>) {
-        if self.retries == 0 {
+        if self.retries == 0 && self.state != State::SynSent {
             self.stalled_ms = cx.now.as_millis() as u32;
         }
     }
@@ -382,7 +383,8 @@ impl Connection {
     /// Returns true if the start of the user timeout is known before the first timeout. It is not while the peer's
     /// window is shut: then the user timeout counts from the first probe without an answer.
     fn is_watched(&self) -> bool {
-        self.options.has_user_timeout() && self.flight() > 0 && self.snd_wnd > 0
+        let is_known = self.state == State::SynSent || (self.flight() > 0 && self.snd_wnd > 0);
+        self.options.has_user_timeout() && is_known
     }
 
     /// Has the user timeout passed since the last progress?
