@@ -289,6 +289,10 @@ impl Connection {
             self.enter_fast_recovery_if_due(cx, 0);
             self.due |= Due::DATA;
         }
+        if self.timers.rtx <= cx.now {
+            // Late, and nothing is repaired: the timeout is due as well.
+            self.on_rto(cx);
+        }
     }
 
     /// RFC 6675, 5-1; RFC 6675, 5.1-3.
@@ -296,7 +300,9 @@ impl Connection {
         let (una, nxt) = (self.snd_una, self.snd_nxt);
         let due = self.loss.as_ref().is_some_and(|loss| {
             let edge = loss.rack.lost.later(una).earlier(nxt);
-            matches!(loss.phase, Phase::Disorder | Phase::Reduced) && loss.board.unsacked(una, edge) > 0
+            // What was sent again, by a probe, is judged as that.
+            let is_missing = loss.first_original(una, edge).is_some() || loss.resent.lost_bytes() > 0;
+            matches!(loss.phase, Phase::Disorder | Phase::Reduced) && is_missing
         });
         if due {
             self.begin_fast_recovery(cx, delivered);

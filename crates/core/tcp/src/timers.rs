@@ -266,7 +266,7 @@ impl Connection {
     }
 
     /// Handles the retransmission timeout, or the zero-window probe in its place.
-    fn on_rto(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn on_rto(&mut self, cx: &mut Cx<'_>) {
         if self.flight() == 0 || self.snd_wnd == 0 {
             self.on_probe_timeout(cx);
         } else {
