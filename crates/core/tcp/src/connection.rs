@@ -352,13 +352,16 @@ pub(crate) struct Cold {
     pub(crate) reordering: Reordering,
     /// SND.NXT when the tail loss probe had left (TLP.end_seq).
     pub(crate) probe_end: Seq,
-    /// SND.NXT when a segment last left that SACK blocks may have made shorter.
+    /// SND.NXT when segments of another size than SND.MSS were last in flight: SACK blocks made one shorter, or the
+    /// path MTU fell.
     pub(crate) shortened: Option<Seq>,
     /// Soft error by ICMP, and SND.UNA at that time: the error if nothing is acknowledged any more (RFC 1122,
     /// section 4.2.3.9).
     pub(crate) soft_error: Option<(Error, Seq)>,
     /// When the last challenge ACK left, milliseconds.
     pub(crate) challenge_ms: Option<u32>,
+    /// When the second began in which path MTU reductions are counted, milliseconds, and their number.
+    pub(crate) resegments: (u32, u8),
     /// The number of a RST that answers a bad acknowledgment ([`Bits::RESET_AT`]).
     pub(crate) reset_seq: Seq,
     /// The application's requests about positions in its stream.
@@ -693,6 +696,7 @@ impl Connection {
                 probe_end: una,
                 shortened: None,
                 challenge_ms: None,
+                resegments: (0, 0),
                 reset_seq: una,
                 soft_error: None,
                 marks: None,

@@ -97,6 +97,7 @@ base::counters! {
         icmp_hard: "ICMP errors that ended a handshake.",
         icmp_ignored: "ICMP errors about bytes that are not in flight (RFC 5927).",
         mtu_reductions: "Path MTU reductions by ICMP.",
+        resegments_withheld: "Of these, those after which the rate limit let nothing be sent again at once.",
         mtu_probes: "Segments sent larger than the others, to find the path's MTU (RFC 8899).",
         mtu_probes_lost: "Of these, those that alone were lost.",
         mtu_raises: "Of these, those that arrived: the path's MTU is larger.",

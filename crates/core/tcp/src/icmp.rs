@@ -30,6 +30,9 @@ const PLATEAUS: [u16; 8] = [32000, 17914, 8166, 4352, 2002, 1492, 1006, 576];
 const MIN_MTU_V4: u16 = 552;
 /// Every IPv6 link carries this much (RFC 8200, section 5).
 const MIN_MTU_V6: u16 = 1280;
+/// Most path MTU reductions a second after which a connection sends what is in flight again at once. A path seldom has
+/// more links that are each smaller than the one before. Each message that is believed costs a congestion window.
+const RESEGMENTS: u8 = 4;
 
 impl Connection {
     /// A validated ICMP error quoting sequence number `seq` of ours (RFC 5927: acted on only if in flight).
@@ -69,7 +72,7 @@ impl Connection {
     }
 
     /// The path takes smaller packets only: what is in flight is cut anew and sent again, which is no sign of
-    /// congestion (RFC 1191, section 6.4; RFC 8201).
+    /// congestion (RFC 1191, section 6.4; RFC 8201). Beyond [`RESEGMENTS`] what is in flight is left to loss detection.
     /// RFC 1191, 3-1, 3-2, 3-3, 5-1 and 6.4-1; RFC 8201, 4-1, 4-2 and 4-3; RFC 7323, 5.7-1.
     fn on_too_big(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Seq) {
         let least = if self.key.is_v4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
@@ -102,8 +105,25 @@ impl Connection {
         }
         let before = self.snd_mss;
         self.refresh_mss(cx.config);
-        if self.snd_mss < before && self.phase() != Phase::Timeout {
-            self.send_again(Phase::Resegment);
+        if self.snd_mss >= before || self.phase() == Phase::Timeout {
+            return;
         }
+        if self.may_resegment(cx) {
+            self.send_again(Phase::Resegment);
+        } else {
+            cx.counters.resegments_withheld += 1;
+            self.cold_mut().shortened = Some(self.snd_nxt);
+        }
+    }
+
+    fn may_resegment(&mut self, cx: &Cx<'_>) -> bool {
+        let now = cx.now.as_millis() as u32;
+        let (since, count) = &mut self.cold_mut().resegments;
+        if now.wrapping_sub(*since) >= 1_000 {
+            (*since, *count) = (now, 0);
+        }
+        let may = *count < RESEGMENTS;
+        *count += u8::from(may);
+        may
     }
 }

@@ -269,6 +269,7 @@ impl Connection {
         let (again, second) = loss.resent.find_lost(una, |left| {
             latest.after(left).then(|| rack.remaining(left.at, now, wnd).unwrap_or(0))
         });
+        cx.counters.list_steps += loss.resent.take_steps();
         let wait = [first, second].into_iter().flatten().min();
         if let Some(wait) = wait.filter(|_| cx.config.rack & BY_TIME != 0) {
             self.arm_reordering(

@@ -52,6 +52,7 @@ impl Connection {
             Phase::Timeout if loss.frto.holds_back() => None,
             _ => loss.lost_again(una, mss).or_else(|| loss.lost_hole(una, mss)),
         };
+        cx.counters.list_steps += loss.resent.take_steps();
         let Some((seq, len)) = next else { return Resend::Nothing };
         let Some(stretch) = self.stretch(seq, len) else { return Resend::Nothing };
         if !urgent && self.congestion_room() < stretch.len {
@@ -65,7 +66,7 @@ impl Connection {
     }
 
     /// `stretch` leaves.
-    pub(crate) fn resent(&mut self, cx: &Cx<'_>, stretch: Stretch) {
+    pub(crate) fn resent(&mut self, cx: &mut Cx<'_>, stretch: Stretch) {
         let (una, sack) = (self.snd_una, self.bits.has(Bits::SACK));
         let bytes = stretch.len + u32::from(stretch.fin);
         let end = stretch.seq + bytes;
@@ -78,6 +79,7 @@ impl Connection {
         loss.count_again(bytes);
         if sack {
             loss.resent.push(stretch.seq, end, cx.now.as_micros() as u32);
+            cx.counters.list_steps += loss.resent.take_steps();
         }
         if loss.phase.repairs() {
             loss.resend = loss.resend.later(end);
@@ -85,12 +87,13 @@ impl Connection {
     }
 
     /// The retransmission of `bytes` that began at `seq` never left.
-    pub(crate) fn retransmission_failed(&mut self, seq: Seq, bytes: u32) {
+    pub(crate) fn retransmission_failed(&mut self, cx: &mut Cx<'_>, seq: Seq, bytes: u32) {
         let una = self.snd_una;
         if let Some(loss) = &mut self.loss {
             loss.uncount_again(bytes);
             loss.resend = loss.resend.earlier(seq);
             loss.resent.cut(seq);
+            cx.counters.list_steps += loss.resent.take_steps();
             loss.urgent |= seq.at_or_before(una);
         }
     }

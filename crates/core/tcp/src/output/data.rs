@@ -421,7 +421,7 @@ impl Connection {
                 self.retransmits = self.retransmits.wrapping_sub(1);
                 cx.counters.retransmits -= 1;
             }
-            self.retransmission_failed(tx.header.seq, len);
+            self.retransmission_failed(cx, tx.header.seq, len);
             self.probe_failed(tx.header.seq);
         } else if tx.header.seq + len == self.snd_nxt && self.state != State::Closed {
             self.snd_nxt = tx.header.seq;

@@ -33,6 +33,34 @@ fn too_big_makes_segments_smaller_and_sends_them_again() {
     }
 }
 
+/// Messages that each take one byte off are believed, but what is in flight is sent again four times a second at most.
+/// What one router after another says within a round trip is acted on at once.
+#[test]
+fn a_storm_of_too_big_sends_little_again() {
+    for (v4, least) in [(true, 552), (false, 1280)] {
+        let mut rig = Setup { v4, ..Setup::modern() }.connected();
+        rig.write(&[1; 10_000]).unwrap();
+        let flight: usize = rig.sent().iter().map(|s| s.len()).sum();
+        let mut again = Vec::new();
+        for mtu in (least..1500).rev() {
+            icmp(&mut rig, IcmpError::TooBig { mtu }, OURS + 1);
+            again.push(rig.sent().iter().map(|s| s.len()).sum::<usize>());
+        }
+        assert_eq!(again[..4], [flight; 4]);
+        assert_eq!(again[4..].iter().sum::<usize>(), 0);
+        assert_eq!(rig.host.conn().info(rig.now).path_mtu, least);
+        // The peer got nothing: the timer sends the rest.
+        for _ in 0..20 {
+            rig.until_sent(Duration::from_secs(2));
+            let sent = rig.sent();
+            assert!(sent.iter().all(|s| s.len() <= least.into()), "{sent:?}");
+            let end = rig.host.conn().info(rig.now).snd_nxt;
+            rig.ack(end, &[]);
+        }
+        assert_eq!(rig.host.conn().unacked(), 0);
+    }
+}
+
 /// RFC 5927, 4.1-1; RFC 1191, 3-2; RFC 8201, 4-3 and 4-5.
 #[test]
 fn too_big_is_believed_only_about_what_is_in_flight_and_only_downwards() {

@@ -10,7 +10,7 @@ mod world;
 
 use base::{Addr, Duration, Endpoint, Instant, Rng};
 use emu::PipeConfig;
-use scripts::{FarEdge, Idle, Liar, Lie, Odd, Sacks, Silent, Syns};
+use scripts::{FarEdge, Idle, Liar, Lie, Odd, Sacks, Silent, Syns, TooBig};
 use tcp::SocketOptions;
 use world::{ATTACKER, Attacker, BIG, ENDLESS, Family, GATEWAY, HONEST as HONEST_HOST, SERVER, UP, World};
 
@@ -24,6 +24,8 @@ const ELSE: u64 = 64 << 20;
 const HONEST: u64 = 256;
 /// Connections that a listener's queues hold: those that wait for the handshake's end, and for the application.
 const QUEUED: u64 = 2 * 4_096;
+/// Downloads that too large packets are reported of.
+const TOO_BIG: u64 = 16;
 
 /// How large the attacks are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,6 +165,13 @@ fn host_of(nth: usize) -> Endpoint {
     Endpoint::new(Addr::v4([10, 7, (nth >> 8) as u8, nth as u8]), 4_000)
 }
 
+/// Likewise.
+fn host6_of(nth: usize) -> Endpoint {
+    let mut bytes = [0; 16];
+    (bytes[0], bytes[8], bytes[15]) = (0xfd, 7, nth as u8);
+    Endpoint::new(Addr::v6(bytes), 4_000)
+}
+
 fn anywhere(rng: &mut Rng) -> Addr {
     let [a, b, c, ..] = rng.next_u64().to_le_bytes();
     Addr::v4([11 + a % 100, b, c, 1])
@@ -214,6 +223,11 @@ fn syns(scale: Scale, seed: u64, family: Family, host: fn(&mut Rng) -> Addr, gat
 fn liar(scale: Scale, seed: u64, rate: usize, lie: Lie) -> World {
     let script = Liar::new(server(Family::V4, ENDLESS), 4, rate, lie);
     scripted(scale, seed, Family::V4, Box::new(script), 500)
+}
+
+fn too_big(scale: Scale, seed: u64, family: Family, host: fn(usize) -> Endpoint) -> World {
+    let script = TooBig::new(server(family, ENDLESS), TOO_BIG as usize, 40, host);
+    scripted(scale, seed, family, Box::new(script), 500)
 }
 
 fn odd(scale: Scale, seed: u64, family: Family) -> World {
@@ -325,6 +339,22 @@ pub const ATTACKS: &[Attack] = &[
         connections: |_| 4,
         begin: |scale, seed| liar(scale, seed, 40, Lie::Divided),
         sign: ("acks_in", |_| 10_000),
+    },
+    Attack {
+        name: "too-big-4",
+        threat: "40,000 ICMP errors a second on 16 downloads: each packet is too big, by one byte more each time",
+        family: Family::V4,
+        connections: |_| TOO_BIG,
+        begin: |scale, seed| too_big(scale, seed, Family::V4, host_of),
+        sign: ("mtu_reductions", |_| 10_000),
+    },
+    Attack {
+        name: "too-big-6",
+        threat: "the same by ICMPv6",
+        family: Family::V6,
+        connections: |_| TOO_BIG,
+        begin: |scale, seed| too_big(scale, seed, Family::V6, host6_of),
+        sign: ("mtu_reductions", |_| 2_000),
     },
     Attack {
         name: "fragments",

@@ -5,6 +5,7 @@ use emu::{Host, SimPort};
 use pio::{PacketIo, RxBatch, TxBatch, TxMeta, TxPacket};
 use wire::checksum::Sum;
 use wire::ethernet::Mac;
+use wire::icmp::Message;
 use wire::packet::{Below, Checksum, Content, Link, parse_frame};
 use wire::protocol;
 use wire::tcp::{Flags, Header, Options, SackBlocks, Segment};
@@ -86,6 +87,21 @@ impl Wire {
             into[at..at + upper.len()].copy_from_slice(upper);
             at + upper.len()
         });
+    }
+
+    /// Sends an ICMP error in the name of `to`: the segment from `from` whose number is `seq` was larger than `mtu`.
+    pub(super) fn too_big(&mut self, from: Endpoint, to: Endpoint, seq: Seq, mtu: u32) {
+        let mut quote = [0; 64];
+        let below = Below { link: None, src: from.addr, dst: to.addr, tos: 0, ttl: 64, label: 0 };
+        let at = below.emit(protocol::TCP, 1_000, &mut quote);
+        quote[at..at + 2].copy_from_slice(&from.port.to_be_bytes());
+        quote[at + 2..at + 4].copy_from_slice(&to.port.to_be_bytes());
+        quote[at + 4..at + 8].copy_from_slice(&seq.raw().to_be_bytes());
+        let message = Message::TooBig { mtu, quote: &quote[..at + 8] };
+        let mut upper = [0; 80];
+        let len = message.emit(to.addr, from.addr, &mut upper);
+        let protocol = if to.addr.is_v4() { protocol::ICMP } else { protocol::ICMPV6 };
+        self.packet(to.addr, from.addr, protocol, &upper[..len]);
     }
 
     /// Sends a SYN as an ordinary host does.

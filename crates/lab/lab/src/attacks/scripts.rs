@@ -321,6 +321,51 @@ impl Script for Liar {
     }
 }
 
+/// Downloads, each of another host of the link, whose packets are said to be too big, by one byte more each time.
+pub(super) struct TooBig {
+    sessions: Sessions,
+    /// Messages so far about each of them.
+    told: Vec<u32>,
+    turn: usize,
+    /// Messages a millisecond.
+    rate: usize,
+    begun: Option<Instant>,
+}
+
+impl TooBig {
+    pub(super) fn new(target: Endpoint, sessions: usize, rate: usize, name: fn(usize) -> Endpoint) -> TooBig {
+        let told = vec![0; sessions];
+        TooBig { sessions: Sessions::new(target, sessions, 1, name), told, turn: 0, rate, begun: None }
+    }
+}
+
+impl Script for TooBig {
+    fn answers_for(&self, addr: Addr, _now: Instant) -> bool {
+        self.sessions.all.iter().any(|session| session.name.addr == addr)
+    }
+
+    fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire) {
+        self.sessions.take(to, segment, wire);
+    }
+
+    /// A fifth of the time it acknowledges what came, so that the server sends more.
+    fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
+        self.sessions.open(wire);
+        let age = now.since(*self.begun.get_or_insert(now)).as_millis() as u64;
+        if age < 200 || age % 50 < 10 {
+            (0..self.sessions.all.len()).for_each(|at| self.sessions.acknowledge(at, wire));
+            return Some(now + TICK);
+        }
+        for _ in 0..self.rate {
+            let Some(session) = self.sessions.next(&mut self.turn) else { continue };
+            self.told[self.turn] += 1;
+            let mtu = 1_500_u32.saturating_sub(self.told[self.turn]);
+            wire.too_big(self.sessions.target, session.name, session.acked, mtu);
+        }
+        Some(now + TICK)
+    }
+}
+
 /// Packets that hold no whole segment: IPv4 fragments, or IPv6 extension headers in chains.
 pub(super) struct Odd {
     pub(super) target: Endpoint,
