@@ -352,6 +352,27 @@ fn a_worker_that_is_stopped_keeps_no_new_connections() {
     a_stopped_worker_keeps_no_share([second, first], &mut client, &lengths);
 }
 
+/// It was alone until then, so the XDP program gives it all that comes to the port.
+#[test]
+fn a_worker_that_was_stopped_alone_keeps_no_new_connections() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let first = worker(&bed, "nic:ms0", 1000);
+    let mut client = Helper::start(&bed.client, "a_client");
+    let open = client.ask("open 20");
+    assert_eq!(open, [1000; 20]);
+    signal(first.pid(), "-STOP");
+    let _second = worker(&bed, "nic:ms0", 1001);
+    let (answers, slowest) = client.ask_timed("short 20");
+    assert_eq!(answers, [1001; 20], "{slowest:?}");
+    assert!(slowest < Duration::from_millis(3500), "{slowest:?}");
+    signal(first.pid(), "-CONT");
+    assert_eq!(client.ask("again"), open);
+    let took_part = (0..20).any(|_| client.ask_timed("short 20").0.contains(&1000));
+    assert!(took_part, "it has no share again");
+    even(&client.ask_timed("short 200").0, &[1000, 1001]);
+    assert_eq!(client.ask("again"), open);
+}
+
 /// Workers of a launched program have one listener by fork.
 #[test]
 fn a_launched_worker_that_is_stopped_keeps_no_new_connections() {

@@ -8,7 +8,8 @@
 //! The XDP program has one owner on an interface, and what it steers no other process sees. So it steers a shared port
 //! while nothing else wants connections to it, nor has any (a parked master may be there), and stops before the first
 //! bucket is handed over. What the packet socket brings is copied into frames of the queue, for frames go back to one
-//! pool.
+//! pool. A process that is stopped (SIGSTOP) stops nothing, so what the program steers it has on a lease: other
+//! processes of the group may have come.
 
 use crate::group::LOOK;
 use crate::packet::{Packet, sharing_ends};
@@ -20,6 +21,9 @@ use ring::Frame;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+
+/// How long the program steers a shared port after the last look.
+const LEASE: Duration = Duration::from_secs(1);
 
 /// A queue of an interface by AF_XDP, some of whose ports other processes may share.
 pub(crate) struct Nic {
@@ -76,14 +80,18 @@ impl Nic {
 
     /// Has the program steer what is all ours, and nothing else. Comes before buckets are handed over.
     fn steer(&mut self) {
-        let due = self.look_at <= sys::monotonic();
+        let now = sys::monotonic();
+        let due = self.look_at <= now;
         if due {
-            self.look_at = sys::monotonic() + LOOK;
+            self.look_at = now + LOOK;
         }
         for group in &mut self.groups {
             let Some(member) = self.beside.member(&group.claim) else { continue };
             let deal = member.deal();
             if deal == group.deal && (group.steered || !due) {
+                if due {
+                    self.xdp.lease(group.claim.port, now + LEASE);
+                }
                 continue;
             }
             group.deal = deal;
@@ -103,6 +111,9 @@ impl Nic {
                     false
                 }
             };
+            if group.steered {
+                self.xdp.lease(group.claim.port, now + LEASE);
+            }
             member.keep_all(group.steered);
         }
     }

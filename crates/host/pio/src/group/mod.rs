@@ -18,7 +18,8 @@
 //! stay its own.
 //!
 //! **Alone** a member tells nothing and asks no other member; when a second one comes, its stack is asked for the
-//! flows that it has ([`NetEvent::Shared`](crate::NetEvent)), and only then does it hand buckets over.
+//! flows that it has ([`NetEvent::Shared`](crate::NetEvent)), and only then does it hand buckets over. Where it is
+//! stopped it cannot: the others answer no segment that may be of such a flow.
 
 mod file;
 mod flows;
@@ -203,7 +204,9 @@ impl Member {
         // Who has just ceased to listen may still own buckets: a RST would be the answer of all, while the next SYN
         // finds the heir.
         let wants = !opens || self.serving.load(Ordering::Relaxed) > 0;
-        wants && (!self.is_many() || self.table.answers(self.number, key, opens))
+        // A member that was stopped while others came has not looked yet.
+        let alone = !self.is_many() && self.table.present() == 1 << self.number;
+        wants && (alone || self.table.answers(self.number, key, opens))
     }
 
     /// A flow began or ended.
@@ -271,6 +274,9 @@ impl Member {
         }
         if due {
             self.table.tidy(self.number);
+        }
+        if self.is_many() && self.has_told() {
+            self.table.hide(self.number, false);
         }
         if (self.has_told() || !self.is_many()) && !self.keeps.load(Ordering::SeqCst) {
             self.table.settle(self.number);
@@ -350,6 +356,8 @@ fn enter(file: &GroupFile, table: &Table, place: &Place, share: u64) -> Result<(
         match file.take(number) {
             Ok(()) => {
                 table.join(number, file::this_process()).map_err(ClaimError::Os)?;
+                // Alone it tells nothing.
+                table.hide(number, alone);
                 return Ok((number, alone));
             }
             // A child of one that is gone may still have its byte.

@@ -1,7 +1,8 @@
 //! Table that the members of a group share: the members, the owner of each bucket, the flows of each member.
 //!
 //! ```text
-//!   words 0..64        magic, share, place, secrets, generation, who is present, who is serving, who is stalled, turn
+//!   words 0..64        magic, share, place, secrets, generation, who is present, who is serving, who is stalled, turn,
+//!                      whose flows are not here
 //!        64..128       ready: the generation of the deal that a member's filter obeys
 //!       128..384       owner of each bucket: who answers new and unknown flows
 //!       384..640       heir of each bucket: who it was dealt to; owner and heir differ until the owner hands it over
@@ -51,6 +52,7 @@ const SERVING: usize = 9;
 const STALLED: usize = 10;
 /// Says which byte of the file is the group's lock; outlives the group's members.
 const TURN: usize = 11;
+const UNTOLD: usize = 12;
 const READY: usize = 64;
 const OWNER: usize = 128;
 const HEIR: usize = 384;
@@ -64,7 +66,7 @@ const USED: usize = BEAT + MEMBERS * BEAT_LINE;
 const _: () = assert!(USED * WORD <= HEADER && PROCESS + MEMBERS <= BEAT);
 
 /// Says what the memory is, and which version of its layout.
-const FORMAT: u64 = 0x6d73_6772_6f75_7003;
+const FORMAT: u64 = 0x6d73_6772_6f75_7004;
 /// Nothing.
 const NONE: u64 = u64::MAX;
 
@@ -262,11 +264,22 @@ impl Table {
         Ok(())
     }
 
+    /// Says whether the member has flows that are not in the table.
+    pub(super) fn hide(&self, member: usize, hides: bool) {
+        let untold = self.word(UNTOLD);
+        if hides {
+            untold.fetch_or(bit(member), SeqCst);
+        } else if untold.load(SeqCst) & bit(member) != 0 {
+            untold.fetch_and(!bit(member), SeqCst);
+        }
+    }
+
     /// A program goes, or is dead: nothing is left. (Under the lock.)
     pub(super) fn leave(&self, member: usize) {
         self.word(SERVING).fetch_and(!bit(member), SeqCst);
         self.word(PRESENT).fetch_and(!bit(member), SeqCst);
         self.word(STALLED).fetch_and(!bit(member), SeqCst);
+        self.hide(member, false);
         for at in 0..BUCKETS {
             self.word(HOLDERS + at).fetch_and(!bit(member), SeqCst);
         }
@@ -423,6 +436,10 @@ impl Table {
         // While no member wants connections, a program must still tell those who talk to the dead.
         let eldest = || self.present().trailing_zeros() as usize == member;
         if owner != member as u64 && (owner != NONE || opens || !eldest()) {
+            return false;
+        }
+        // A member that was stopped while it was alone: any flow may be its.
+        if !opens && self.get(UNTOLD) & self.present() & !bit(member) != 0 {
             return false;
         }
         let others = self.get(HOLDERS + at) & self.present() & !bit(member);

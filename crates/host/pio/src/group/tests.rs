@@ -204,6 +204,32 @@ fn a_member_that_does_not_run_has_no_share_until_it_runs() {
     assert!(!first.table.is_stalled(0) && !first.table.is_stalled(1));
 }
 
+/// Its flows are not in the table, so the one that comes is silent about what may be one.
+#[test]
+fn a_member_that_was_stopped_alone_has_no_share_and_keeps_its_flows() {
+    if !own_namespace() {
+        return;
+    }
+    let any = place("0.0.0.0");
+    let first = join(&any);
+    first.serve(true).expect("serves");
+    tend(&[&first]);
+    let second = join(&any);
+    second.on_told();
+    second.serve(true).expect("serves");
+    let key =
+        |port| FlowKey::new(Endpoint::new(addr("10.0.0.1"), 4321), Endpoint::new(addr("10.0.0.2"), port));
+    run(&[&second], || (500..1000).all(|port| second.answers(&key(port), true)));
+    assert!(!(500..1000).any(|port| first.answers(&key(port), true)), "though it has not looked");
+    assert!((500..1000).all(|port| second.answers(&key(port), true) && !second.answers(&key(port), false)));
+    // It runs again, and tells its flows.
+    run(&[&first, &second], || first.is_many() && !first.table.is_stalled(0));
+    assert!(!(500..1000).any(|port| second.answers(&key(port), false)));
+    first.on_told();
+    run(&[&first, &second], || (500..1000).any(|port| second.answers(&key(port), false)));
+    run(&[&first, &second], || shares(&[&first, &second]).iter().all(|share| *share > 600));
+}
+
 #[test]
 fn members_that_run_are_not_taken_for_stalled() {
     if !own_namespace() {

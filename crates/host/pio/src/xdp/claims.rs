@@ -18,13 +18,13 @@
 //! port, a local port that a connection of ours uses; it is nil if the two draw from different ranges.
 
 use super::bpf::LocalKey;
-use super::bpf::program::{ANY4, ANY6, EXACT, SHARED4, SHARED6};
+use super::bpf::program::{ANY4, ANY6, EXACT, LEASE_SHIFT, LEASE_UNIT, MARKS, SHARED4, SHARED6};
 use super::bpf::sys as bpf;
 use crate::ledger::Ledger;
 use crate::packet::sharing_ends;
 use crate::port::{ClaimError, PortClaim};
 use crate::sys::{self, SockAddr, check};
-use base::Addr;
+use base::{Addr, Instant};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -373,7 +373,8 @@ impl Claims {
         let given_back = table.listening.remove(place);
         let left = table.listening.keys().filter(|other| other.port == place.port);
         let still = left.fold(0, |all, other| all | other.bits());
-        self.marks.cell(place.port).fetch_and(!place.bits() | still, Ordering::Relaxed);
+        // Those that are left renew their lease.
+        self.marks.cell(place.port).fetch_and((!place.bits() | still) & MARKS, Ordering::Relaxed);
         if place.bits() == EXACT {
             // It can only fail for an entry that is not there, which is what we want.
             let _ = bpf::delete(&self.local, &LocalKey::exact(place.addr, place.port));
@@ -391,6 +392,17 @@ impl Claims {
             return Ok(());
         }
         self.enter(&mut table, place, Listening { reservation: None, count: 1, reuse_port: true })
+    }
+
+    /// Extends the lease of a port that other processes share, at all places where this one listens there: from `until`
+    /// on the kernel gets what comes, unless the lease is extended again. A port that is not shared has none.
+    pub(super) fn lease(&self, port: u16, until: Instant) {
+        let table = self.lock();
+        let whole =
+            table.listening.iter().any(|(place, entry)| place.port == port && entry.reservation.is_some());
+        let lease = if whole { 0 } else { until.as_nanos() >> LEASE_UNIT << LEASE_SHIFT };
+        let cell = self.marks.cell(port);
+        cell.store(cell.load(Ordering::Relaxed) & MARKS | lease, Ordering::Relaxed);
     }
 
     /// A kernel socket that keeps the port from every other program. `friends` are reservations of ours for the

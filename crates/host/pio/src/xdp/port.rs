@@ -182,6 +182,11 @@ impl XdpPort {
         self.steering.steer(claim, wanted)
     }
 
+    /// Has the program leave a listening port that is steered to the kernel from `until` on.
+    pub(crate) fn lease(&self, port: u16, until: Instant) {
+        self.steering.lease(port, until);
+    }
+
     /// Bytes of a packet that a frame holds.
     pub(crate) fn room(&self) -> usize {
         self.pool.slot_size() - self.caps.headroom

@@ -14,7 +14,7 @@ use crate::port::{ClaimError, PortClaim};
 use crate::returns::Refusal;
 use crate::shared;
 use crate::sys;
-use base::Addr;
+use base::{Addr, Instant};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -206,6 +206,11 @@ impl Steering {
     /// Has the program take a listening port that another socket of this process holds in the kernel, or leave it.
     pub(super) fn steer(&self, claim: &PortClaim, wanted: bool) -> io::Result<()> {
         self.lock().loaded.claims.steer(claim, wanted)
+    }
+
+    /// Has the program leave a listening port that is steered to the kernel from `until` on.
+    pub(super) fn lease(&self, port: u16, until: Instant) {
+        self.lock().loaded.claims.lease(port, until);
     }
 
     /// Everything that arrives is ours.

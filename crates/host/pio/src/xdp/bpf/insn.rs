@@ -54,6 +54,8 @@ pub(crate) enum Alu {
     And = 0x50,
     /// `dst <<= operand`.
     Shl = 0x60,
+    /// `dst >>= operand`, without sign.
+    Shr = 0x70,
     /// `dst = operand`.
     Mov = 0xb0,
 }
@@ -99,6 +101,8 @@ impl From<i32> for Operand {
 pub(crate) enum Helper {
     /// R1 map, R2 pointer to key; R0 pointer to value or null.
     MapLookup = 1,
+    /// R0 = nanoseconds of CLOCK_MONOTONIC.
+    KtimeGetNs = 5,
     /// R1 map, R2 index, R3 the action if nothing is there; R0 the action.
     RedirectMap = 51,
     /// R1 socket that a lookup gave.

@@ -5,9 +5,9 @@
 //!     TCP                             local end = destination
 //!     ICMP error that quotes TCP      local end = source of the quoted packet
 //!   ports[local port] = 0 ........................................... kernel
-//!   EXACT    and (local address, local port) in `local` ............. us
+//!   EXACT    and (local address, local port) in `local` ............. us, if no lease has run out
 //!   local address not in `local` (forwarded traffic, other nets) .... kernel
-//!   ANY4/6   for this family ........................................ us
+//!   ANY4/6   for this family ........................................ us, likewise
 //!   SHARED4/6 for this family, and no socket of the kernel's wants it us
 //!   everything else ................................................. kernel
 //! ```
@@ -36,6 +36,12 @@ pub(crate) const SHARED4: u64 = ANY4 << SHARED_SHIFT;
 /// `ports`: the same for IPv6.
 pub(crate) const SHARED6: u64 = ANY6 << SHARED_SHIFT;
 const SHARED_SHIFT: i32 = 3;
+/// `ports`: these bits are marks. Those above are the end of a lease, 0 for none, in units of 2^[`LEASE_UNIT`] ns of
+/// CLOCK_MONOTONIC: what listens there is ours until then. Its owner, which other processes share the port with, may
+/// be stopped.
+pub(crate) const MARKS: u64 = (1 << LEASE_SHIFT) - 1;
+pub(crate) const LEASE_SHIFT: u32 = 8;
+pub(crate) const LEASE_UNIT: u32 = 20;
 
 /// Descriptors of the maps that the program reads.
 #[derive(Clone, Copy)]
@@ -106,6 +112,7 @@ pub(crate) fn steering(maps: Maps, queues: u16) -> Vec<Insn> {
     let mut asm = Asm::default();
     let (kernel, ours) = (asm.label(), asm.label());
     let (received_ports, quoted_ports, find) = (asm.label(), asm.label(), asm.label());
+    let listening = asm.label();
 
     ethernet(&mut asm, kernel, received_ports, quoted_ports);
     asm.bind(received_ports);
@@ -114,9 +121,12 @@ pub(crate) fn steering(maps: Maps, queues: u16) -> Vec<Insn> {
     asm.bind(quoted_ports);
     ports(&mut asm, Side::Quoted, kernel);
     asm.bind(find);
-    claimed(&mut asm, maps, kernel, ours);
+    claimed(&mut asm, maps, kernel, listening);
     unknown_to_kernel(&mut asm, kernel, ours);
+    asm.jump(ours);
 
+    asm.bind(listening);
+    leased(&mut asm, kernel, ours);
     asm.bind(ours);
     redirect(&mut asm, maps, queues);
     asm.bind(kernel);
@@ -322,8 +332,8 @@ fn ports(asm: &mut Asm, side: Side, kernel: Label) {
     asm.store(Size::W, R10, REMOTE_PORT, R3);
 }
 
-/// Goes to `ours` or `kernel` if the claims decide; falls through if the port is shared with the kernel.
-fn claimed(asm: &mut Asm, maps: Maps, kernel: Label, ours: Label) {
+/// Goes to `listening` or `kernel` if the claims decide; falls through if the port is shared with the kernel.
+fn claimed(asm: &mut Asm, maps: Maps, kernel: Label, listening: Label) {
     let not_exact = asm.label();
     asm.load_map(R1, maps.ports);
     asm.mov(R2, R10);
@@ -338,7 +348,7 @@ fn claimed(asm: &mut Asm, maps: Maps, kernel: Label, ours: Label) {
     asm.alu(Alu::And, R3, EXACT as i32);
     asm.jump_if(Cond::Eq, R3, 0, not_exact);
     is_local(asm, maps);
-    asm.jump_if(Cond::Ne, R0, 0, ours);
+    asm.jump_if(Cond::Ne, R0, 0, listening);
 
     asm.bind(not_exact);
     asm.mov(R3, R9);
@@ -349,7 +359,16 @@ fn claimed(asm: &mut Asm, maps: Maps, kernel: Label, ours: Label) {
     asm.store(Size::H, R10, TUPLE_LOCAL_PORT, 0);
     is_local(asm, maps);
     asm.jump_if(Cond::Eq, R0, 0, kernel);
-    asm.jump_if(Cond::Set, R8, R9, ours);
+    asm.jump_if(Cond::Set, R8, R9, listening);
+}
+
+/// Goes to `kernel` if the port has a lease that has run out; falls through to ours.
+fn leased(asm: &mut Asm, kernel: Label, ours: Label) {
+    asm.alu(Alu::Shr, R8, LEASE_SHIFT as i32);
+    asm.jump_if(Cond::Eq, R8, 0, ours);
+    asm.call(Helper::KtimeGetNs);
+    asm.alu(Alu::Shr, R0, LEASE_UNIT as i32);
+    asm.jump_if(Cond::Gt, R0, R8, kernel);
 }
 
 /// R0 = is the key in the frame in `local`?

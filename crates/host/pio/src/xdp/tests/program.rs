@@ -8,7 +8,7 @@ use crate::packet::tests::Choice;
 use crate::port::PortClaim;
 use crate::sys;
 use crate::testnet::{addr, own_namespace};
-use base::{Addr, Rng};
+use base::{Addr, Duration, Instant, Rng};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -244,6 +244,39 @@ fn decides_like_the_oracle() {
         if expected { ours += 1 } else { kernel += 1 }
     }
     assert!(ours > 2_000 && kernel > 2_000, "one-sided test: {ours} to {kernel}");
+}
+
+/// A port on a lease is ours until the lease ends, at each of its places; one that is claimed as well has none.
+#[test]
+fn a_lease_that_ran_out_leaves_the_port_to_the_kernel() {
+    let Some(bench) = Bench::new() else { return };
+    let at = |local, port| PortClaim {
+        addr: addr(local),
+        port,
+        reuse_port: true,
+        ephemeral: false,
+        v6_only: true,
+    };
+    for (local, port) in [("0.0.0.0", 80), ("::", 80), ("10.0.0.1", 81), ("0.0.0.0", 82)] {
+        bench.loaded.claims.steer(&at(local, port), true).unwrap();
+    }
+    bench.loaded.claims.claim(&at("::", 82)).unwrap();
+    let now = sys::monotonic();
+    let (past, future) = (Instant::from_nanos(now.as_nanos() - 20_000_000), now + Duration::from_secs(60));
+    for (until, leased) in [(future, true), (past, false), (future, true)] {
+        for (port, ours) in [(80, leased), (81, leased), (82, true)] {
+            bench.loaded.claims.lease(port, until);
+            let four = ip(addr("10.0.0.9"), addr("10.0.0.1"), 6, 0, &tcp(5_000, port, ACK));
+            assert_eq!(bench.ours(&ether(&four)), ours, "{port}");
+        }
+        let six = ip(addr("2001:db8::9"), addr("2001:db8::1"), 6, 0, &tcp(5_000, 80, ACK));
+        assert_eq!(bench.ours(&ether(&six)), leased);
+    }
+    // What is left when one of two places closes has no lease until it is extended.
+    bench.loaded.claims.lease(80, past);
+    bench.loaded.claims.steer(&at("::", 80), false).unwrap();
+    let four = ip(addr("10.0.0.9"), addr("10.0.0.1"), 6, 0, &tcp(5_000, 80, ACK));
+    assert!(bench.ours(&ether(&four)));
 }
 
 /// TCP or ICMP around it, to addresses and ports that matter, sometimes bent or cut.
