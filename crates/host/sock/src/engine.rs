@@ -47,7 +47,7 @@ impl Default for Limits {
 /// A core (or what stands for it) with descriptors, epoll sets and pipes.
 pub struct Engine<T: Transport = Core> {
     pub(crate) core: T,
-    clock: Box<dyn Clock>,
+    pub(crate) clock: Box<dyn Clock>,
     pub(crate) now: Instant,
     pub(crate) busy_poll: BusyPoll,
     pub(crate) load: Load,

@@ -81,18 +81,20 @@ impl Engine {
     /// # Errors
     /// The port's error; timers and the rest of the turn happened nevertheless.
     pub fn turn(&mut self) -> Result<Turn, IoError> {
-        self.now = self.time();
         let fuse = Fuse(self);
-        let turn = fuse.0.core.turn(fuse.0.now);
+        let Engine { core, clock, .. } = &mut *fuse.0;
+        let turn = core.turn_by(&|| clock.now());
         std::mem::forget(fuse);
+        self.now = self.core.now();
         self.publish(Core::notices);
         turn
     }
 
     /// One round of the stack for an owner other than this engine's descriptors: it takes the notices.
     pub(crate) fn turn_for(&mut self, notices: &mut Vec<Notice>) -> Result<Turn, IoError> {
-        self.now = self.time();
-        let turn = self.core.turn(self.now);
+        let Engine { core, clock, .. } = self;
+        let turn = core.turn_by(&|| clock.now());
+        self.now = self.core.now();
         self.core.notices(notices);
         turn
     }
