@@ -257,6 +257,11 @@ UseReverseDNS off\nWtmpLog off\nUseFtpUsers off\nRequireValidShell off\nAllowOve
                 RequireValidShell off\n</Anonymous>\n' $D $D >conf"
         server "exec proftpd -n -c $D/conf"
         client FTP
+    pure_ftpd Server on 21 needs "pure-ftpd vsftpd curl"
+        over "xdp:ms0"
+        before "mkdir -p root/up; cp file root; chown ftp root/up; head -c 10000000 /dev/urandom >ten"
+        server "exec unshare -m sh -c \"mount --bind $D/root ~ftp; exec pure-ftpd -4 -e -H -S 21 -g $D/pid\""
+        client FTP
     unbound_over_tcp Server on 53 needs "unbound dig"
         before "seq -f 10.%.0f 100 | sed 's/.*/local-data: \"a.x. A &.1.1\"/' | { printf 'server:\n interface: \
                 0.0.0.0\n do-daemonize: no\n chroot: \"\"
