@@ -492,7 +492,7 @@ fn what_a_process_hands_over_another_serves() {
     let Some(bed) = Bed::if_root(true) else { return };
     let program = compiled(&bed, "passes");
     for (at, how) in ["fork", "exec"].into_iter().enumerate() {
-        for (what, port) in [("connection", 8300 + at), ("listener", 8310 + at)] {
+        for (what, port) in [("connection", 8300 + at), ("listener", 8310 + at), ("limited", 8320 + at)] {
             let port = port.to_string();
             let _server = launch(&bed, &[&program, what, how, &port]);
             for _ in 0..20 {

@@ -49,6 +49,14 @@ pub(crate) struct Relayed {
 /// A descriptor that is one description's alone; [`NONE`] is none.
 pub(crate) struct Lent(pub(crate) c_int);
 
+impl Lent {
+    /// Returns the descriptor, which is the caller's to close.
+    pub(crate) fn take(self) -> c_int {
+        table::remove_hidden(self.0);
+        std::mem::ManuallyDrop::new(self).0
+    }
+}
+
 impl Drop for Lent {
     fn drop(&mut self) {
         if self.0 != NONE {
@@ -73,6 +81,8 @@ pub(crate) struct More {
     pub(crate) relayed: Option<Relayed>,
     /// The channel of a connection that another process has handed over.
     pub(crate) lent: Option<Lent>,
+    /// Of a connection whose inode the program knows: both ends of the pair that stands for it in other processes.
+    pub(crate) pair: Option<[Lent; 2]>,
     /// Of a listener by way of another process: the kernel's part.
     pub(crate) kernels: Option<Lent>,
     /// Of a relayed connection: our end and the peer's, as socket addresses. Of a socket that is bound to the link's
@@ -174,6 +184,7 @@ impl Description {
                 watched_by: Vec::new(),
                 relayed: None,
                 lent: None,
+                pair: None,
                 kernels: None,
                 names: None,
                 watches: Vec::new(),

@@ -1,4 +1,4 @@
-//! Numbers: close, dup, fcntl, ioctl. Whatever happens to the number of a descriptor of ours happens to the kernel's
+//! Numbers: close, dup, fcntl, fstat, ioctl. Whatever happens to the number of a descriptor of ours happens to the kernel's
 //! descriptor under it, too.
 
 use crate::boundary::{Outcome, Refused, guard, is_inside, say_once};
@@ -8,7 +8,7 @@ use crate::table::{self, Held, Place};
 use crate::{accept, relay, stack};
 use capi::calls::descriptors as c;
 use capi::memory;
-use libc::{c_int, c_long, c_uint, c_ulong, c_void};
+use libc::{c_int, c_long, c_uint, c_ulong, c_void, stat};
 use sock::Sockets;
 use std::sync::Once;
 
@@ -254,6 +254,14 @@ fn set_nonblocking(held: &Held, on: bool) -> Outcome<()> {
         stack::open()?.hosted.set_nonblocking(held.below(), on)?;
     }
     Ok(())
+}
+
+/// # Safety
+/// C's contract of fstat(2).
+pub(crate) unsafe fn fstat(held: &Held, fd: c_int, to: *mut stat) -> Outcome<c_int> {
+    let stand_in = (held.kind() == Kind::Stream).then(|| relay::stand_in(held)).flatten();
+    // SAFETY: the caller's arguments.
+    answered(unsafe { real::fstat(stand_in.unwrap_or(fd), to) })
 }
 
 /// # Safety

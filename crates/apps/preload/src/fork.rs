@@ -223,6 +223,8 @@ pub(crate) extern "C" fn in_child() {
                 Kind::Epoll if held.below() != NONE => held.set_pending(true),
                 _ => {}
             }
+            // Closed above, where they were hidden.
+            std::mem::forget(held.more().pair.take());
             held.set_below(NONE);
         }
         bell::forked();

@@ -41,7 +41,7 @@ pub(crate) fn inode(fd: c_int) -> Option<u64> {
     let mut about = MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: room for what is asked; zeroes are a `stat`.
     let about = unsafe {
-        if libc::fstat(fd, about.as_mut_ptr()) != 0 {
+        if real::fstat(fd, about.as_mut_ptr()) != 0 {
             return None;
         }
         about.assume_init()

@@ -16,7 +16,7 @@ use libc::{FILE, uid_t};
 use libc::{
     c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t,
     off_t, pid_t, pollfd, pthread_attr_t, pthread_t, rlimit, sighandler_t, sigset_t, size_t, sockaddr,
-    socklen_t, ssize_t, timespec, timeval,
+    socklen_t, ssize_t, stat, timespec, timeval,
 };
 use libc::{posix_spawn_file_actions_t, posix_spawnattr_t};
 use std::arch::naked_asm;
@@ -35,7 +35,7 @@ pub struct Row {
 /// Does a call of this name use a connection, not only its number?
 fn uses(name: &str, held: &Held) -> bool {
     match name {
-        "close" | "dup" | "fcntl" | "fcntl64" => false,
+        "close" | "dup" | "fcntl" | "fcntl64" | "fstat" | "fstat64" => false,
         "getsockname" | "getpeername" => held.more().names.is_none(),
         _ => true,
     }
@@ -277,6 +277,10 @@ on_descriptors! {
     fcntl64(fd: c_int, command: c_int, arg: c_long) -> c_int => descriptors::fcntl;
     "FIONREAD, FIONBIO, SIOCOUTQ and SIOCOUTQNSD are ours; the rest is the kernel's."
     ioctl(fd: c_int, request: c_ulong, value: *mut c_void) -> c_int => descriptors::ioctl;
+    "as on Linux. A connection keeps its inode when another process gets it."
+    fstat(fd: c_int, to: *mut stat) -> c_int => descriptors::fstat;
+    "as fstat."
+    fstat64(fd: c_int, to: *mut stat) -> c_int => descriptors::fstat;
     "a stream that reads and writes through us."
     fdopen(fd: c_int, mode: *const c_char) -> *mut FILE => streams::fdopen;
 }

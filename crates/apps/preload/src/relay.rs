@@ -29,7 +29,7 @@ use ask::{
 pub(crate) use ask::{adopt_channel, get_option, is_channel, lend, set_option, spare_wait};
 use libc::{c_int, c_void, epoll_event};
 use mark::raw_names;
-pub(crate) use mark::{Mark, named_pair, names_of};
+pub(crate) use mark::{Mark, named_pair, names_of, stand_in};
 use ports::{KERNELS, LISTENER, PORTS, Port, Wanted};
 pub(crate) use ports::{accept, connect, is_cut_off, is_listener, listen};
 use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets};
@@ -405,6 +405,13 @@ impl New {
         let one = 1_u64;
         // SAFETY: eight bytes.
         unsafe { real::write(self.bell, (&raw const one).cast::<c_void>(), 8) };
+    }
+}
+
+/// Makes the thread before the program forbids itself new ones.
+pub(crate) fn begin_thread() {
+    if stack::opened().is_some() {
+        inside(|| new().wake());
     }
 }
 

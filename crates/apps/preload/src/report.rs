@@ -71,7 +71,7 @@ pub(crate) fn file() -> c_int {
 fn about(fd: c_int) -> Option<libc::stat> {
     let mut about = MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: room for what is asked; zeroes are a `stat`.
-    unsafe { (libc::fstat(fd, about.as_mut_ptr()) == 0).then(|| about.assume_init()) }
+    unsafe { (real::fstat(fd, about.as_mut_ptr()) == 0).then(|| about.assume_init()) }
 }
 
 /// Opens the file, while the process may: later it may have given up root.

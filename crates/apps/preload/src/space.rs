@@ -3,7 +3,7 @@
 //! of which no page is ever behind. So a program that limits itself has that much more, and is told what it has set.
 
 use crate::hooks::real;
-use crate::stack;
+use crate::{relay, stack};
 use capi::memory::is_nowhere;
 use libc::{RLIM_INFINITY, c_int, c_uint, pid_t, rlim_t, rlimit};
 use std::ptr::{null, null_mut};
@@ -44,11 +44,21 @@ type Both = unsafe fn(pid_t, c_uint, *const rlimit, *mut rlimit) -> c_int;
 type Set = unsafe fn(c_uint, *const rlimit) -> c_int;
 type Get = unsafe fn(c_uint, *mut rlimit) -> c_int;
 
+/// A program that forbids itself new processes forbids the stack its threads: the last of them is made before.
+fn before_limit(resource: c_uint, new: *const rlimit) {
+    if resource == libc::RLIMIT_NPROC && !new.is_null() && stack::is_launched() {
+        relay::begin_thread();
+    }
+}
+
 /// # Safety
 /// C's contract of prlimit(2), whose way to the C library is `real`.
 unsafe fn both(pid: pid_t, resource: c_uint, new: *const rlimit, old: *mut rlimit, real: Both) -> c_int {
     // SAFETY: the caller's arguments.
     let kernels = |new: *const rlimit| unsafe { real(pid, resource, new, old) };
+    if is_own(pid) {
+        before_limit(resource, new);
+    }
     if resource != libc::RLIMIT_AS || !is_own(pid) || !stack::is_launched() {
         return kernels(new);
     }
@@ -81,6 +91,7 @@ unsafe fn both(pid: pid_t, resource: c_uint, new: *const rlimit, old: *mut rlimi
 /// C's contract of setrlimit(2).
 unsafe fn set(resource: c_uint, new: *const rlimit, real: Set) -> c_int {
     let ours = resource == libc::RLIMIT_AS && !new.is_null();
+    before_limit(resource, new);
     // SAFETY: the caller's arguments.
     unsafe { if ours { both(0, resource, new, null_mut(), real::prlimit) } else { real(resource, new) } }
 }

@@ -1,7 +1,8 @@
 /*
  * passes WHAT HOW PORT: a process listens and hands WHAT (each "connection", or its "listener") over a UNIX socket to
  * another one, which it has made before by HOW ("fork" or "exec"). That one answers a line with the port of its peer,
- * if calls of all kinds say that it has the connection.
+ * if calls of all kinds say that it has the connection. With "limited" it hands over each connection, and both have
+ * given up root and may have no more threads (RLIMIT_NPROC).
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,37 +13,49 @@
 #include <signal.h>
 #include <sys/poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 union control { char bytes[CMSG_SPACE(sizeof(int))]; struct cmsghdr head; };
 
+static ino_t inode(int fd)
+{
+    struct stat about = { 0 };
+    fstat(fd, &about);
+    return about.st_ino;
+}
+
 static void hand(int channel, int fd)
 {
     union control control = { 0 };
-    struct iovec part = { "!", 1 };
+    ino_t number = inode(fd);
+    struct iovec part = { &number, sizeof number };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
                               .msg_controllen = sizeof control };
     control.head = (struct cmsghdr){ CMSG_LEN(sizeof fd), SOL_SOCKET, SCM_RIGHTS };
     memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
-    if (sendmsg(channel, &message, 0) != 1)
+    if (sendmsg(channel, &message, 0) != sizeof number)
         perror("sendmsg"), exit(1);
 }
 
 static int handed(int channel)
 {
     union control control = { 0 };
-    char text[4];
-    struct iovec part = { text, sizeof text };
+    ino_t number;
+    struct iovec part = { &number, sizeof number };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
                               .msg_controllen = sizeof control };
     int fd = -1;
-    if (recvmsg(channel, &message, 0) != 1)
+    if (recvmsg(channel, &message, 0) != sizeof number)
         exit(0);
     if (message.msg_flags & MSG_CTRUNC || control.head.cmsg_len != CMSG_LEN(sizeof fd))
         fprintf(stderr, "flags %x, length %zu\n", message.msg_flags, control.head.cmsg_len);
     else
         memcpy(&fd, CMSG_DATA(&control.head), sizeof fd);
+    if (fd >= 0 && number != inode(fd))
+        fprintf(stderr, "inode %lu, not %lu\n", inode(fd), number), exit(1);
     return fd;
 }
 
@@ -75,6 +88,13 @@ static void serve(int fd)
     close(fd);
 }
 
+static void give_up(void)
+{
+    struct rlimit none = { 1, 1 };
+    if (setgid(65534) || setuid(65534) || setrlimit(RLIMIT_NPROC, &none))
+        perror("setuid"), exit(1);
+}
+
 static void work(int channel)
 {
     for (;;) {
@@ -96,6 +116,8 @@ int main(int count, char **arguments)
     socketpair(AF_UNIX, SOCK_STREAM, 0, channel);
     if (fork() == 0) {
         char text[12];
+        if (strcmp(arguments[1], "limited") == 0)
+            give_up();
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(channel[1]);
         snprintf(text, sizeof text, "%d", channel[0]);
@@ -114,6 +136,8 @@ int main(int count, char **arguments)
         close(listener);
         pause();
     }
+    if (strcmp(arguments[1], "limited") == 0)
+        give_up();
     for (;;) {
         int fd = accept(listener, NULL, NULL);
         if (fd < 0)

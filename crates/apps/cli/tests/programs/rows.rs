@@ -248,6 +248,11 @@ UseReverseDNS off\nWtmpLog off\nUseFtpUsers off\nCapabilitiesEngine off\nRequire
         server "exec dovecot -F -c $D/conf"
         client "for i in 1 2 3 4 5 6; do curl -ksSf 'imaps://'$S'/INBOX;MAILINDEX=1;SECTION=TEXT' -u a:b | tr -d \
                 '\r' >got; cmp got want; done"
+    dovecot_without_tls Server on 143 needs "dovecot openssl curl"
+        before DOVECOT_CONF
+        server "printf 'ssl=no\ndisable_plaintext_auth=no\n' >>conf; exec dovecot -F -c $D/conf"
+        client "for i in 1 2 3 4 5 6; do curl -sSf 'imap://'$S'/INBOX;MAILINDEX=1;SECTION=TEXT' -u a:b | tr -d '\r' \
+                >got; cmp got want; done"
     proftpd_anonymous Server on 21 needs "proftpd curl"
         before "mkdir -p root/up; cp file root; chown ftp root/up; head -c 10000000 /dev/urandom >ten
                 printf 'ServerName x\nServerType standalone\nPort 21\nUser root\nGroup root\nPidFile \

@@ -2,12 +2,13 @@
 //! tells both ends of the connection, so a process that receives the other end over a UNIX socket knows what it is.
 
 use super::{NAME, both_names, pair};
-use crate::boundary::errno;
-use crate::description::Relayed;
+use crate::boundary::{errno, inside};
+use crate::description::{Lent, Relayed};
 use crate::heritage;
 use crate::hooks::real;
-use crate::stack::Stack;
+use crate::stack::{self, Stack};
 use crate::table::Held;
+use crate::threads;
 use libc::{c_int, c_void, sockaddr, sockaddr_un, socklen_t};
 use sock::Sockets;
 use std::mem::{MaybeUninit, offset_of};
@@ -124,8 +125,23 @@ pub(crate) fn names_of(stack: &Stack, held: &Held) -> (Vec<u8>, Vec<u8>) {
     both_names(&raw_names(stack, held), held.is_v6())
 }
 
+/// Returns the socket that is to stand for a connection in other processes, so that its inode is the same in each.
+/// `None` of what is not connected, and if there are no descriptors.
+pub(crate) fn stand_in(held: &Held) -> Option<c_int> {
+    let known = || held.more().pair.as_ref().map(|[_, childs]| childs.0);
+    known().or_else(|| {
+        let stack = stack::opened().filter(|stack| stack.hosted.peer_addr(held.below()).is_ok())?;
+        let pair = inside(|| Some(named_pair(stack, held)?.map(|fd| Lent(threads::hidden(fd)))))?;
+        held.more().pair.get_or_insert(pair);
+        known()
+    })
+}
+
 /// A pair of sockets for a connection: our end, which tells its name, and the other one, which stands for it.
 pub(crate) fn named_pair(stack: &Stack, held: &Held) -> Option<[c_int; 2]> {
+    if let Some(pair) = held.more().pair.take() {
+        return Some(pair.map(Lent::take));
+    }
     let [mine, childs] = pair(libc::SOCK_STREAM)?;
     let mark = Mark { v6: held.is_v6(), handle: held.name(), names: names_of(stack, held) };
     // A process that receives one without a name has it as a UNIX socket.
