@@ -11,13 +11,16 @@ ARGS ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help demo test bench fuzz programs suites install-c setup setup-demo
+.PHONY: help demo check test bench fuzz programs suites install-c setup setup-demo
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 demo: setup-demo ## serve real clients from our stack and from the kernel, side by side
 	@demo/run.sh
+
+check: ## whether a change is sane, in 5 minutes and without root: make check ARGS="--minutes 10"
+	@cargo xtask check $(ARGS)
 
 test: setup ## everything that must hold before a change lands
 	@cargo xtask ci

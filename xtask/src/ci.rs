@@ -96,7 +96,7 @@ fn timed(step: fn() -> Outcome) -> (Outcome, Duration) {
     (step(), begin.elapsed())
 }
 
-fn fmt() -> Outcome {
+pub(crate) fn fmt() -> Outcome {
     run::cargo(&["fmt", "--all", "--check"]).check()
 }
 

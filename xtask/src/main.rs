@@ -3,6 +3,7 @@
 
 mod attacks;
 mod cards;
+mod check;
 mod ci;
 mod deny;
 mod differ;
@@ -24,6 +25,7 @@ mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -38,10 +40,14 @@ enum Command {
         #[arg(value_parser = ci::names())]
         step: Vec<String>,
     },
+    Check(check::Options),
     /// Run tests, and end them, and what they leave behind, when none ends for so long
     Tests {
         /// Longest time in which no test ends
         seconds: u64,
+        /// Longest time for all of them together, seconds
+        #[arg(long, value_name = "SECONDS")]
+        within: Option<u64>,
         /// Command that runs tests, as `cargo test` does
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
@@ -119,7 +125,8 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
     let outcome = match Command::parse_from(&words) {
         Command::Ci { step } => ci::ci(&step),
-        Command::Tests { seconds, command } => tests(seconds, &command),
+        Command::Check(options) => check::check(&options),
+        Command::Tests { seconds, within, command } => tests(seconds, within, &command),
         Command::Tidy => tidy::tidy(),
         Command::Circles { package } => tidy::circles(package.as_deref()),
         Command::Headers => headers(),
@@ -147,9 +154,14 @@ fn main() -> ExitCode {
 }
 
 /// Runs tests as the gate does.
-fn tests(seconds: u64, command: &[String]) -> Outcome {
+fn tests(seconds: u64, within: Option<u64>, command: &[String]) -> Outcome {
     let (program, arguments) = command.split_first().ok_or("no command")?;
-    run::tool(program).args(arguments).check_tests(std::time::Duration::from_secs(seconds))
+    let run = run::tool(program).args(arguments);
+    let limit = within.map_or(Duration::MAX, Duration::from_secs);
+    if run.check_within(Duration::from_secs(seconds), limit)? {
+        return Ok(());
+    }
+    Err(format!("they did not end within {} s", limit.as_secs()))
 }
 
 /// The test that compares headers and manual pages with the functions, told to write them.

@@ -16,8 +16,12 @@ pub(crate) struct Package {
     pub(crate) manifest: String,
     /// Packages it needs to run or to build, not to test.
     pub(crate) dependencies: Vec<String>,
+    /// Packages that only its tests need.
+    pub(crate) test_dependencies: Vec<String>,
     /// Root source files of its libraries and programs; examples and tests are neither.
     pub(crate) roots: Vec<String>,
+    /// Is there a program of tests beside the library?
+    pub(crate) has_tests: bool,
 }
 
 /// The packages of this workspace.
@@ -37,7 +41,10 @@ fn packages(arguments: &[&str]) -> Result<Vec<Package>, String> {
 }
 
 fn package(value: &Value) -> Package {
-    let for_tests = |dependency: &&Value| dependency["kind"] == "dev";
+    let names = |for_tests: bool| {
+        let of_kind = |dependency: &&Value| (dependency["kind"] == "dev") == for_tests;
+        list(&value["dependencies"]).iter().filter(of_kind).map(|one| text(&one["name"])).collect()
+    };
     const ASIDE: [&str; 3] = ["test", "bench", "example"];
     let aside = |kind: &Value| kind.as_str().is_some_and(|kind| ASIDE.contains(&kind));
     let builds = |target: &&Value| !list(&target["kind"]).iter().any(aside);
@@ -47,16 +54,14 @@ fn package(value: &Value) -> Package {
         license: value["license"].as_str().map(str::to_owned),
         source: value["source"].as_str().map(str::to_owned),
         manifest: text(&value["manifest_path"]),
-        dependencies: list(&value["dependencies"])
-            .iter()
-            .filter(|dependency| !for_tests(dependency))
-            .map(|dependency| text(&dependency["name"]))
-            .collect(),
+        dependencies: names(false),
+        test_dependencies: names(true),
         roots: list(&value["targets"])
             .iter()
             .filter(builds)
             .map(|target| text(&target["src_path"]))
             .collect(),
+        has_tests: list(&value["targets"]).iter().any(|target| target["kind"][0] == "test"),
     }
 }
 

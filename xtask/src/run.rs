@@ -75,12 +75,22 @@ impl Run {
     /// Runs tests with their output shown, and tells which did not run and, as part of the error, which failed or hung:
     /// after `silence` in which no test ended, everything is ended.
     pub(crate) fn check_tests(self, silence: Duration) -> Outcome {
+        self.check_within(silence, Duration::MAX).map(|_| ())
+    }
+
+    /// As [`Run::check_tests`], and everything is ended after `limit`. Returns false if that was so and no test had
+    /// failed.
+    pub(crate) fn check_within(self, silence: Duration, limit: Duration) -> Result<bool, String> {
         let Run { command, shown } = self;
         let failed = |why: &dyn std::fmt::Display| format!("`{}`: {why}", shown.display());
-        let Watched { report, status, left } =
-            watch::watch(command, silence, std::io::stdout()).map_err(|why| failed(&why))?;
+        let Watched { report, status, is_late, left } =
+            watch::watch(command, silence, limit, std::io::stdout()).map_err(|why| failed(&why))?;
         if let Some(what) = report.left_out() {
             left_out::tell(&what);
+        }
+        if is_late {
+            let failures = report.failures();
+            return if failures.is_empty() { Ok(false) } else { Err(failed(&"tests failed") + &failures) };
         }
         let Some(status) = status else {
             let seconds = silence.as_secs();
@@ -90,7 +100,12 @@ impl Run {
         if !left.is_empty() {
             println!("ENDED: tests left these programs behind:{}", watch::told(&left));
         }
-        if status.success() { Ok(()) } else { Err(failed(&status) + &report.failures()) }
+        if status.success() { Ok(true) } else { Err(failed(&status) + &report.failures()) }
+    }
+
+    /// Returns the command as a person would type it.
+    pub(crate) fn shown(&self) -> String {
+        self.shown.display().to_string()
     }
 
     /// Runs it and returns what it wrote; its complaints are part of the error.

@@ -25,29 +25,40 @@ const LINES: usize = 1024;
 pub(crate) struct Watched {
     /// Results of the tests.
     pub(crate) report: TestReport,
-    /// Exit status; `None` if no test ended for too long.
+    /// Exit status; `None` if no test ended for too long, or all together took too long.
     pub(crate) status: Option<ExitStatus>,
+    /// Did all together take too long?
+    pub(crate) is_late: bool,
     /// Processes that were still there at the end, and were ended: numbers and command lines.
     pub(crate) left: Vec<(u32, String)>,
 }
 
-/// Runs `command` until it ends, or until none of its tests has ended for `silence`, and shows its output in `to`.
+/// Runs `command` until it ends, until none of its tests has ended for `silence`, or for `limit` at most, and shows its
+/// output in `to`.
 ///
 /// # Errors
 /// It cannot be started, or what it started does not end.
-pub(crate) fn watch(mut command: Command, silence: Duration, mut to: impl Write) -> Result<Watched, String> {
+pub(crate) fn watch(
+    mut command: Command,
+    silence: Duration,
+    limit: Duration,
+    mut to: impl Write,
+) -> Result<Watched, String> {
     set_child_subreaper(Some(getpid())).map_err(|error| error.to_string())?;
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
     let lines = lines_of(&mut child);
     let mut report = TestReport::default();
-    let (mut last, mut is_open) = (now(), true);
+    let begin = now();
+    let (mut last, mut is_open) = (begin, true);
     let status = loop {
         match lines.recv_timeout(LOOK) {
             Ok(line) => {
                 if report.line(&line, &mut to) {
                     last = now();
                 }
-                continue;
+                if now().duration_since(begin) <= limit {
+                    continue;
+                }
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
@@ -59,10 +70,11 @@ pub(crate) fn watch(mut command: Command, silence: Duration, mut to: impl Write)
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
             break Some(status);
         }
-        if now().duration_since(last) > silence {
+        if now().duration_since(last) > silence || now().duration_since(begin) > limit {
             break None;
         }
     };
+    let is_late = status.is_none() && now().duration_since(begin) > limit;
     let left = end_descendants()?;
     // All that could write is gone; what it wrote may still be on its way.
     while is_open {
@@ -75,8 +87,10 @@ pub(crate) fn watch(mut command: Command, silence: Duration, mut to: impl Write)
     }
     reap(child.id());
     child.wait().map_err(|error| error.to_string())?;
-    report.end_of_binary();
-    Ok(Watched { report, status, left })
+    if !is_late {
+        report.end_of_binary();
+    }
+    Ok(Watched { report, status, is_late, left })
 }
 
 /// Lines that a child writes.

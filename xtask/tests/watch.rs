@@ -5,8 +5,11 @@ use std::process::{Command, Output};
 
 /// Runs `script` in place of `cargo test`: no test may take longer than so many seconds.
 fn tests(seconds: &str, script: &str) -> (Output, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    let output = command.args(["tests", seconds, "sh", "-c", script]).output().expect("it runs");
+    xtask(&["tests", seconds, "sh", "-c", script])
+}
+
+fn xtask(arguments: &[&str]) -> (Output, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask")).args(arguments).output().expect("it runs");
     let said = [&output.stdout[..], &output.stderr[..]].concat();
     (output, String::from_utf8(said).expect("text"))
 }
@@ -30,6 +33,14 @@ fn the_limit_is_on_silence_and_not_on_all_tests_together() {
     let script = "echo running 5 tests; for n in 1 2 3 4 5; do sleep 0.5; echo test $n ... ok; done";
     let (output, said) = tests("2", script);
     assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn all_tests_together_may_have_a_limit_too() {
+    let script = "echo running 2 tests; while :; do echo test a ... ok; sleep 0.1; done";
+    let (output, said) = xtask(&["tests", "100", "--within", "1", "sh", "-c", script]);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("they did not end within 1 s") && !said.contains("without a result"), "{said}");
 }
 
 #[test]

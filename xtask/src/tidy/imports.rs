@@ -97,7 +97,9 @@ mod tests {
             source: None,
             manifest: format!("{name}/Cargo.toml"),
             dependencies: dependencies.iter().map(|&dependency| dependency.into()).collect(),
+            test_dependencies: Vec::new(),
             roots: Vec::new(),
+            has_tests: false,
         }
     }
 
