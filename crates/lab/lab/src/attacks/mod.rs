@@ -10,7 +10,7 @@ mod world;
 
 use base::{Addr, Duration, Endpoint, Instant, Rng};
 use emu::PipeConfig;
-use scripts::{FarEdge, Idle, Liar, Lie, Odd, Sacks, Silent, Syns, TooBig};
+use scripts::{Idle, Liar, Lie, Odd, Silent, Syns, TooBig};
 use tcp::SocketOptions;
 use world::{ATTACKER, Attacker, BIG, ENDLESS, Family, GATEWAY, HONEST as HONEST_HOST, SERVER, UP, World};
 
@@ -221,7 +221,7 @@ fn syns(scale: Scale, seed: u64, family: Family, host: fn(&mut Rng) -> Addr, gat
 }
 
 fn liar(scale: Scale, seed: u64, rate: usize, lie: Lie) -> World {
-    let script = Liar::new(server(Family::V4, ENDLESS), 4, rate, lie);
+    let script = Liar::new(server(Family::V4, ENDLESS), 4, 1, rate, lie);
     scripted(scale, seed, Family::V4, Box::new(script), 500)
 }
 
@@ -258,10 +258,7 @@ pub const ATTACKS: &[Attack] = &[
         threat: "40,000 acknowledgments a second with crafted SACKs, on 4 downloads",
         family: Family::V4,
         connections: |_| 4,
-        begin: |scale, seed| {
-            let script = Sacks::new(server(Family::V4, ENDLESS), 4, 40, port_of);
-            scripted(scale, seed, Family::V4, Box::new(script), 500)
-        },
+        begin: |scale, seed| liar(scale, seed, 40, Lie::Sacks),
         sign: ("list_steps", |_| 1_000_000),
     },
     Attack {
@@ -271,7 +268,7 @@ pub const ATTACKS: &[Attack] = &[
         connections: |scale| scale.of(20_000).into(),
         begin: |scale, seed| {
             let uploads = scale.of(20_000) as usize;
-            let script = FarEdge::new(server(Family::V4, UP), uploads, 50, port_of);
+            let script = Liar::new(server(Family::V4, UP), uploads, 50, 50, Lie::FarEdge);
             scripted(scale, seed, Family::V4, Box::new(script), 2_000)
         },
         sign: ("out_of_order", |_| 1_000),

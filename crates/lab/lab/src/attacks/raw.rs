@@ -13,10 +13,15 @@ use wire::tcp::{Flags, Header, Options, SackBlocks, Segment};
 /// Behaviour of a raw host.
 pub(super) trait Script {
     /// Does it answer for this address?
-    fn answers_for(&self, addr: Addr, now: Instant) -> bool;
+    fn answers_for(&self, addr: Addr, now: Instant) -> bool {
+        let _ = (addr, now);
+        false
+    }
 
     /// A segment has come to `to`.
-    fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire);
+    fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire) {
+        let _ = (to, segment, wire);
+    }
 
     /// It is time to send; the date of the next time.
     fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant>;

@@ -25,8 +25,6 @@ impl Script for Syns {
         Some(addr) == self.gateway
     }
 
-    fn take(&mut self, _to: Endpoint, _segment: &Segment<'_>, _wire: &mut Wire) {}
-
     fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
         for _ in 0..self.rate {
             let (host, bits) = ((self.host)(&mut wire.rng), wire.rng.next_u64());
@@ -116,111 +114,6 @@ impl Sessions {
     }
 }
 
-/// Downloads whose SACKs are crafted: every other segment of the flight, every other byte of it, or anything.
-pub(super) struct Sacks {
-    sessions: Sessions,
-    turn: usize,
-    /// Acknowledgments a millisecond.
-    rate: usize,
-    /// Where the next blocks lie, counted in segments from the end of the flight.
-    place: u32,
-    acks: bool,
-    begun: Option<Instant>,
-}
-
-impl Sacks {
-    pub(super) fn new(target: Endpoint, sessions: usize, rate: usize, name: fn(usize) -> Endpoint) -> Sacks {
-        let sessions = Sessions::new(target, sessions, 1, name);
-        Sacks { sessions, turn: 0, rate, place: 1, acks: true, begun: None }
-    }
-
-    fn blocks(&mut self, session: &Session, high: Seq, wire: &mut Wire) -> SackBlocks {
-        let mut blocks = SackBlocks::none();
-        for _ in 0..4 {
-            let (mss, most) = (session.mss, high.offset_from(session.acked) / session.mss);
-            let left = high - (self.place + 1).min(most) * mss;
-            let len = match wire.rng.below(4) {
-                0 => 1,
-                1 => 1 + wire.rng.below(mss.into()) as u32,
-                _ => mss,
-            };
-            blocks.push(left, left + len);
-            self.place = if self.place >= most || wire.rng.chance(0.005) { 1 } else { self.place + 2 };
-        }
-        blocks
-    }
-}
-
-impl Script for Sacks {
-    fn answers_for(&self, addr: Addr, _now: Instant) -> bool {
-        addr == (self.sessions.name)(0).addr
-    }
-
-    fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire) {
-        let Some(at) = self.sessions.take(to, segment, wire) else { return };
-        if self.acks && !segment.payload.is_empty() {
-            self.sessions.acknowledge(at, wire);
-        }
-    }
-
-    /// A fifth of the time it acknowledges everything, so that the server sends more; else it tells lies.
-    fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
-        self.sessions.open(wire);
-        let age = now.since(*self.begun.get_or_insert(now)).as_millis() as u64;
-        self.acks = age < 300 || age % 250 < 50;
-        for _ in 0..if self.acks { 0 } else { self.rate } {
-            let Some(session) = self.sessions.next(&mut self.turn) else { continue };
-            let Some(high) = session.expected else { continue };
-            let blocks = self.blocks(&session, high, wire);
-            let part = Part::ack(session.seq, session.acked).with_sack(blocks);
-            wire.segment(session.name, self.sessions.target, part, &[]);
-        }
-        Some(now + TICK)
-    }
-}
-
-/// Uploads of one byte at the far edge of the window, and of single bytes anywhere in it.
-pub(super) struct FarEdge {
-    sessions: Sessions,
-    turn: usize,
-    /// Segments a millisecond.
-    rate: usize,
-}
-
-impl FarEdge {
-    pub(super) fn new(
-        target: Endpoint,
-        sessions: usize,
-        rate: usize,
-        name: fn(usize) -> Endpoint,
-    ) -> FarEdge {
-        FarEdge { sessions: Sessions::new(target, sessions, 50, name), turn: 0, rate }
-    }
-}
-
-impl Script for FarEdge {
-    fn answers_for(&self, addr: Addr, _now: Instant) -> bool {
-        addr == (self.sessions.name)(0).addr
-    }
-
-    fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire) {
-        self.sessions.take(to, segment, wire);
-    }
-
-    fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
-        self.sessions.open(wire);
-        for _ in 0..self.rate {
-            let Some(session) = self.sessions.next(&mut self.turn) else { continue };
-            let Some(ack) = session.expected.filter(|_| session.window > 1) else { continue };
-            let edge = session.window - 1;
-            let far = wire.rng.chance(0.5);
-            let at = if far { edge } else { 1 + wire.rng.below(edge.into()) as u32 };
-            wire.segment(session.name, self.sessions.target, Part::ack(session.seq + at, ack), &[0]);
-        }
-        Some(now + TICK)
-    }
-}
-
 /// Connections that are opened and then never used.
 pub(super) struct Idle(Sessions);
 
@@ -252,47 +145,81 @@ impl Script for Idle {
     }
 }
 
-/// Lie of a client that downloads.
+/// Lie of a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lie {
     /// It acknowledges what has not come yet, and what was not sent yet.
     Early,
     /// It acknowledges each segment in twenty pieces.
     Divided,
+    /// Its SACKs are crafted: every other segment of the flight, every other byte of it, or anything.
+    Sacks,
+    /// It uploads one byte at the far edge of the window, and single bytes anywhere in it.
+    FarEdge,
 }
 
-/// Downloads whose acknowledgments lie.
+/// Clients that lie.
 pub(super) struct Liar {
     sessions: Sessions,
     lie: Lie,
     turn: usize,
     /// Lies a millisecond.
     rate: usize,
+    /// Where the next blocks of a SACK lie, counted in segments from the end of the flight.
+    place: u32,
+    /// It acknowledges all that comes, and does not lie meanwhile.
+    acks: bool,
     begun: Option<Instant>,
 }
 
 impl Liar {
-    pub(super) fn new(target: Endpoint, sessions: usize, rate: usize, lie: Lie) -> Liar {
-        let sessions = Sessions::new(target, sessions, 1, super::port_of);
-        Liar { sessions, lie, turn: 0, rate, begun: None }
+    /// `want` connections, of which `open` are opened each millisecond.
+    pub(super) fn new(target: Endpoint, want: usize, open: usize, rate: usize, lie: Lie) -> Liar {
+        let sessions = Sessions::new(target, want, open, super::port_of);
+        Liar { sessions, lie, turn: 0, rate, place: 1, acks: lie == Lie::Sacks, begun: None }
+    }
+
+    fn blocks(&mut self, session: &Session, high: Seq, wire: &mut Wire) -> SackBlocks {
+        let mut blocks = SackBlocks::none();
+        for _ in 0..4 {
+            let (mss, most) = (session.mss, high.offset_from(session.acked) / session.mss);
+            let left = high - (self.place + 1).min(most) * mss;
+            let len = match wire.rng.below(4) {
+                0 => 1,
+                1 => 1 + wire.rng.below(mss.into()) as u32,
+                _ => mss,
+            };
+            blocks.push(left, left + len);
+            self.place = if self.place >= most || wire.rng.chance(0.005) { 1 } else { self.place + 2 };
+        }
+        blocks
     }
 
     fn lie(&mut self, session: Session, expected: Seq, wire: &mut Wire) {
-        let (name, target, mss) = (session.name, self.sessions.target, session.mss);
         let at = self.turn % self.sessions.all.len();
-        match self.lie {
+        let (part, data): (_, &[u8]) = match self.lie {
             Lie::Early => {
                 let most = if wire.rng.chance(0.5) { 64 << 10 } else { 16 << 20 };
-                let ack = expected + wire.rng.below(most) as u32;
-                wire.segment(name, target, Part::ack(session.seq, ack), &[]);
+                (Part::ack(session.seq, expected + wire.rng.below(most) as u32), &[])
             }
             Lie::Divided => {
-                let step = expected.offset_from(session.acked).min(mss.div_ceil(20));
-                let session = &mut self.sessions.all[at];
-                session.acked += step;
-                wire.segment(name, target, Part::ack(session.seq, session.acked), &[]);
+                let step = expected.offset_from(session.acked).min(session.mss.div_ceil(20));
+                self.sessions.all[at].acked += step;
+                (Part::ack(session.seq, session.acked + step), &[])
             }
-        }
+            Lie::Sacks => {
+                let blocks = self.blocks(&session, expected, wire);
+                (Part::ack(session.seq, session.acked).with_sack(blocks), &[])
+            }
+            Lie::FarEdge if session.window > 1 => {
+                let edge = session.window - 1;
+                let far = wire.rng.chance(0.5);
+                let at = if far { edge } else { 1 + wire.rng.below(edge.into()) as u32 };
+                (Part::ack(session.seq + at, expected), &[0])
+            }
+            Lie::FarEdge => return,
+        };
+        wire.segment(session.name, self.sessions.target, part, data);
     }
 }
 
@@ -302,17 +229,24 @@ impl Script for Liar {
     }
 
     fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire) {
-        self.sessions.take(to, segment, wire);
+        let Some(at) = self.sessions.take(to, segment, wire) else { return };
+        if self.acks && !segment.payload.is_empty() {
+            self.sessions.acknowledge(at, wire);
+        }
     }
 
-    /// A fifth of the time it acknowledges what came, so that the server sends more.
+    /// A fifth of the time a download acknowledges what came, so that the server sends more.
     fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
         self.sessions.open(wire);
         let age = now.since(*self.begun.get_or_insert(now)).as_millis() as u64;
-        if age % 50 < 10 {
-            (0..self.sessions.all.len()).for_each(|at| self.sessions.acknowledge(at, wire));
+        match self.lie {
+            Lie::Sacks => self.acks = age < 300 || age % 250 < 50,
+            Lie::Early | Lie::Divided if age % 50 < 10 => {
+                (0..self.sessions.all.len()).for_each(|at| self.sessions.acknowledge(at, wire));
+            }
+            _ => {}
         }
-        for _ in 0..self.rate {
+        for _ in 0..if self.acks { 0 } else { self.rate } {
             let Some(session) = self.sessions.next(&mut self.turn) else { continue };
             let Some(expected) = session.expected else { continue };
             self.lie(session, expected, wire);
@@ -394,12 +328,6 @@ impl Odd {
 }
 
 impl Script for Odd {
-    fn answers_for(&self, _addr: Addr, _now: Instant) -> bool {
-        false
-    }
-
-    fn take(&mut self, _to: Endpoint, _segment: &Segment<'_>, _wire: &mut Wire) {}
-
     fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
         for _ in 0..self.rate {
             let to = self.target.addr;
