@@ -27,6 +27,7 @@ mod pair;
 mod pcap;
 mod peer_hash;
 mod port;
+mod ports;
 pub mod regular;
 mod returns;
 mod shared;

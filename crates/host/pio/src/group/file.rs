@@ -1,7 +1,8 @@
 //! The file in which a group's memory lies: found by its name, locked byte by byte, watched by inotify.
 
-use super::table::{Place, Table};
+use super::table::Table;
 use super::{flows, table};
+use crate::ports::Place;
 use crate::shared;
 use crate::sys::{self, Lock, check};
 use base::{Duration, Instant};

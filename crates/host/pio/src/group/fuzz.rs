@@ -1,6 +1,7 @@
 //! The buckets of a group against plain lists of who is there, who wants connections, and whose a flow is.
 
-use super::table::{BUCKETS, Buckets, MEMBERS, Place, Table};
+use super::table::{BUCKETS, Buckets, MEMBERS, Table};
+use crate::ports::Place;
 use base::{Addr, Endpoint, FlowKey, Input};
 use std::collections::{BTreeMap, BTreeSet};
 

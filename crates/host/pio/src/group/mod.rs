@@ -30,10 +30,11 @@ mod table;
 mod tests;
 
 pub(crate) use file::Watcher;
-pub(crate) use table::{Buckets, Place, SHIFT};
+pub(crate) use table::{Buckets, SHIFT};
 
 use crate::peer_hash::PeerHash;
 use crate::port::ClaimError;
+use crate::ports::Place;
 use crate::sys;
 use base::{Duration, FlowKey, Instant};
 pub(crate) use file::sweep;

@@ -20,7 +20,8 @@
 
 use super::flows::{self, Flows};
 use crate::peer_hash::PeerHash;
-use base::{Addr, FlowKey, SipKey};
+use crate::ports::Place;
+use base::{FlowKey, SipKey};
 use ring::shared::{SharedMemory, WORD};
 use std::fs::File;
 use std::io;
@@ -70,36 +71,9 @@ const FORMAT: u64 = 0x6d73_6772_6f75_7004;
 /// Nothing.
 const NONE: u64 = u64::MAX;
 
-/// Port and address that a group shares.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    pub(crate) addr: Addr,
-    pub(crate) port: u16,
-    /// `::`, and IPv4 too.
-    pub(crate) dual: bool,
-}
-
-impl Place {
-    /// How well it fits a segment to `addr`; 0 is not at all.
-    pub(crate) fn rank(&self, addr: Addr) -> u8 {
-        match self.addr {
-            own if own == addr => 3,
-            own if !own.is_unspecified() => 0,
-            own if own.is_v4() == addr.is_v4() => 2,
-            _ => u8::from(self.dual),
-        }
-    }
-
-    /// Can a segment be to both?
-    pub(crate) fn overlaps(&self, other: &Place) -> bool {
-        let covers = |a: &Place, b: &Place| a.rank(b.addr) > 0 || a.dual && b.addr.is_v4();
-        self.port == other.port && (covers(self, other) || covers(other, self))
-    }
-
-    fn words(&self) -> [u64; 3] {
-        let [high, low] = self.addr.halves();
-        [u64::from(self.port) << 1 | u64::from(self.dual), high, low]
-    }
+fn words_of(place: &Place) -> [u64; 3] {
+    let [high, low] = place.addr.halves();
+    [u64::from(place.port) << 1 | u64::from(place.dual), high, low]
 }
 
 /// A set of buckets.
@@ -184,7 +158,7 @@ impl Table {
     pub(super) fn reset(&self, share: u64, place: &Place, secret: [u64; 2]) {
         (0..USED).filter(|at| *at != TURN).for_each(|at| self.set(at, 0));
         (OWNER..HOLDERS).for_each(|at| self.set(at, NONE));
-        for (at, word) in place.words().into_iter().enumerate() {
+        for (at, word) in words_of(place).into_iter().enumerate() {
             self.set(PLACE + at, word);
         }
         self.set(SECRET, secret[0]);
@@ -207,7 +181,7 @@ impl Table {
     /// Is it a group of `place`, of processes that say `share`?
     pub(super) fn is_of(&self, share: u64, place: &Place) -> bool {
         let found: [u64; 3] = std::array::from_fn(|at| self.get(PLACE + at));
-        self.get(SHARE) == share && found == place.words()
+        self.get(SHARE) == share && found == words_of(place)
     }
 
     /// Returns the present members, a bit each.

@@ -16,11 +16,12 @@
 
 use super::filter::{self, Shared, Spread};
 use crate::extensions;
-use crate::group::{Member, Place, Watcher};
+use crate::group::{Member, Watcher};
 use crate::ledger;
 use crate::peer_hash::PeerHash;
 use crate::port::{ClaimError, PortClaim};
-use crate::sys::{self, SockAddr, check};
+use crate::ports::{ANY4, ANY6, Binding, EXACT, Place, refusal};
+use crate::sys::{self, check};
 use base::{Addr, Instant};
 use ring::Line;
 use std::collections::BTreeMap;
@@ -29,13 +30,6 @@ use std::mem::offset_of;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-/// Every IPv4 address of a port is ours.
-const ANY4: u8 = 1;
-/// Every IPv6 address of a port is ours.
-const ANY6: u8 = 2;
-/// Some address of a port is ours; the table tells which.
-const EXACT: u8 = 4;
 
 const PORTS: usize = 1 << 16;
 /// The filter takes ports of outgoing connections in blocks, so that it changes seldom.
@@ -80,25 +74,10 @@ struct Table {
     refusal: Option<String>,
 }
 
-/// Way in which a silencer binds.
-#[derive(Clone, Copy, Default)]
-struct Binding {
-    /// Beside connections of the kernel in TIME-WAIT.
-    reuse: bool,
-    /// Beside other silencers of the port.
-    consent: bool,
-    /// Also to an address that the interface does not have yet.
-    absent: bool,
-}
-
-/// Ports first, so that what concerns one port lies together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    port: u16,
-    addr: Addr,
+    place: Place,
     ephemeral: bool,
-    /// `::`, and IPv4 too.
-    dual: bool,
 }
 
 struct Claim {
@@ -123,59 +102,18 @@ enum Consent {
 
 impl Key {
     fn of(claim: &PortClaim) -> Key {
-        let PortClaim { addr, port, ephemeral, v6_only, .. } = *claim;
-        Key { port, addr, ephemeral, dual: addr == Addr::UNSPECIFIED_V6 && !v6_only }
-    }
-
-    fn place(&self) -> Place {
-        Place { addr: self.addr, port: self.port, dual: self.dual }
-    }
-
-    /// Is every packet to `other` one to `self` too?
-    fn covers(&self, other: &Key) -> bool {
-        let families = if other.addr.is_v4() { self.takes_v4() } else { !self.addr.is_v4() };
-        (self.addr == other.addr || self.addr.is_unspecified() && families) && (self.dual || !other.dual)
-    }
-
-    /// Can a packet be to both?
-    fn overlaps(&self, other: &Key) -> bool {
-        self.covers(other) || other.covers(self)
-    }
-
-    fn takes_v4(&self) -> bool {
-        self.addr.is_v4() || self.dual
-    }
-
-    /// Returns the mark of the port.
-    fn mark(&self) -> u8 {
-        match (self.addr.is_unspecified(), self.addr.is_v4()) {
-            (false, _) => EXACT,
-            (true, true) => ANY4,
-            (true, false) => ANY6 | if self.dual { ANY4 } else { 0 },
-        }
+        Key { place: Place::of(claim), ephemeral: claim.ephemeral }
     }
 
     /// Everything of one port.
     fn all_of(port: u16) -> std::ops::RangeInclusive<Key> {
-        let end = Addr::v6([0xff; 16]);
-        Key { port, addr: Addr::UNSPECIFIED_V6, ephemeral: false, dual: false }..=Key {
-            port,
-            addr: end,
-            ephemeral: true,
-            dual: true,
-        }
+        let first = Place { port, addr: Addr::UNSPECIFIED_V6, dual: false };
+        let last = Place { port, addr: Addr::v6([0xff; 16]), dual: true };
+        Key { place: first, ephemeral: false }..=Key { place: last, ephemeral: true }
     }
 
     fn block(&self) -> usize {
-        usize::from(self.port / BLOCK)
-    }
-}
-
-fn refusal(error: io::Error) -> ClaimError {
-    match error.raw_os_error() {
-        Some(libc::EADDRINUSE) => ClaimError::InUse,
-        Some(libc::EACCES | libc::EPERM) => ClaimError::Denied,
-        _ => ClaimError::Os(error),
+        usize::from(self.place.port / BLOCK)
     }
 }
 
@@ -198,11 +136,6 @@ impl Claims {
         let watcher = (share != 0).then(Watcher::new).transpose()?;
         let (ifindex, network) = (AtomicU32::new(ifindex), sys::network()?);
         Ok(Claims { ifindex, network, marks, table: Line(Mutex::new(table)), share, watcher })
-    }
-
-    /// Returns the port and address of a claim.
-    pub(super) fn place(claim: &PortClaim) -> Place {
-        Key::of(claim).place()
     }
 
     /// Returns the descriptors that become readable when a group has news or is to be looked at.
@@ -248,7 +181,7 @@ impl Claims {
         // Connections leave from a port whichever other of ours has it; listeners share only by consent.
         if of_port.any(|(other, entry)| {
             let listeners = !claim.ephemeral && !other.ephemeral;
-            listeners && other.overlaps(&key) && !(entry.reuse_port && claim.reuse_port)
+            listeners && other.place.overlaps(&key.place) && !(entry.reuse_port && claim.reuse_port)
         }) {
             return Err(ClaimError::InUse);
         }
@@ -257,7 +190,7 @@ impl Claims {
             return Ok(entry.member.clone());
         }
         let shares = self.share != 0 && claim.reuse_port && !claim.ephemeral;
-        let group = shares.then(|| Member::join(self.ifindex(), key.place(), self.share)).transpose()?;
+        let group = shares.then(|| Member::join(self.ifindex(), key.place, self.share)).transpose()?;
         let consent = match group {
             None => Consent::Never,
             Some((_, true)) => Consent::Later,
@@ -279,7 +212,7 @@ impl Claims {
         }
         let entry = Claim { silencer, count: 1, reuse_port: claim.reuse_port, member: member.clone() };
         table.claims.insert(key, entry);
-        self.marks[usize::from(claim.port)].fetch_or(key.mark(), Ordering::Relaxed);
+        self.marks[usize::from(claim.port)].fetch_or(key.place.bits() as u8, Ordering::Relaxed);
         if claim.ephemeral {
             table.leave_from(claim.port, queue);
             table.blocks[key.block()] += 1;
@@ -302,7 +235,7 @@ impl Claims {
         if key.ephemeral {
             table.blocks[key.block()] -= 1;
         }
-        let left: Vec<Key> = table.claims.range(Key::all_of(key.port)).map(|(key, _)| *key).collect();
+        let left: Vec<Key> = table.claims.range(Key::all_of(key.place.port)).map(|(key, _)| *key).collect();
         for other in &left {
             if !table.is_covered(other) {
                 // Should another program be faster, connections of ours that live on lose to a kernel that
@@ -313,8 +246,8 @@ impl Claims {
                 table.claims.entry(*other).and_modify(|entry| entry.silencer = silencer);
             }
         }
-        let mark = left.iter().fold(0, |all, key| all | key.mark());
-        self.marks[usize::from(key.port)].store(mark, Ordering::Relaxed);
+        let mark = left.iter().fold(0, |all, key| all | key.place.bits()) as u8;
+        self.marks[usize::from(key.place.port)].store(mark, Ordering::Relaxed);
         // A filter that is too wide costs copies, no more.
         let _ = table.refilter(&key);
     }
@@ -355,11 +288,11 @@ impl Claims {
             return Err(sharing_ends(port));
         }
         for (key, entry) in table.claims.iter_mut().filter(|(_, entry)| entry.silencer.is_some()) {
-            let failed = |error: io::Error| format!("port {}: {error}", key.port);
+            let failed = |error: io::Error| format!("port {}: {error}", key.place.port);
             // The old one is dropped only then, so that the port is never free.
             entry.silencer = Some(self.silence(key, Consent::Never, true).map_err(failed)?);
-            if ledger::is_taken(self.ifindex(), key.port).map_err(failed)? {
-                return Err(format!("port {} is in use by another program", key.port));
+            if ledger::is_taken(self.ifindex(), key.place.port).map_err(failed)? {
+                return Err(format!("port {} is in use by another program", key.place.port));
             }
         }
         Ok(())
@@ -383,21 +316,9 @@ impl Claims {
     }
 
     fn listen(&self, key: &Key, how: Binding) -> io::Result<OwnedFd> {
-        let addr = SockAddr::new(key.addr, key.port, self.ifindex());
-        let socket = sys::socket(addr.family(), libc::SOCK_STREAM, 0)?;
+        let socket = key.place.bind(self.ifindex(), how)?;
         let fd = socket.as_raw_fd();
-        // The same port on another interface is not ours to take.
-        sys::bind_to_interface(fd, self.ifindex())?;
         attach(fd, &filter::ports(&[], &[]))?;
-        if addr.family() == libc::AF_INET6 {
-            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &i32::from(!key.dual))?;
-        }
-        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &i32::from(how.reuse))?;
-        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, &i32::from(how.consent))?;
-        sys::set_option(fd, libc::IPPROTO_IP, libc::IP_FREEBIND, &i32::from(how.absent))?;
-        let (raw, len) = addr.raw();
-        // SAFETY: `raw` points to a socket address of `len` bytes.
-        check(unsafe { libc::bind(fd, raw, len) })?;
         // SAFETY: takes two numbers.
         check(unsafe { libc::listen(fd, 0) })?;
         Ok(socket)
@@ -445,8 +366,8 @@ impl Claims {
         }
     }
 
-    fn mark(&self, port: u16) -> u8 {
-        self.marks[usize::from(port)].load(Ordering::Relaxed)
+    fn mark(&self, port: u16) -> u64 {
+        self.marks[usize::from(port)].load(Ordering::Relaxed).into()
     }
 
     fn is_ours(&self, port: u16, v4: bool, frame: &[u8]) -> bool {
@@ -459,7 +380,7 @@ impl Claims {
 
     #[cold]
     fn has_exactly(&self, port: u16, addr: Addr) -> bool {
-        self.lock().claims.range(Key::all_of(port)).any(|(key, _)| key.addr == addr)
+        self.lock().claims.range(Key::all_of(port)).any(|(key, _)| key.place.addr == addr)
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -505,8 +426,8 @@ impl Table {
     /// Is some silencer enough for `key`?
     fn is_covered(&self, key: &Key) -> bool {
         self.claims
-            .range(Key::all_of(key.port))
-            .any(|(other, entry)| entry.silencer.is_some() && other.covers(key))
+            .range(Key::all_of(key.place.port))
+            .any(|(other, entry)| entry.silencer.is_some() && other.place.covers(&key.place))
     }
 
     fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
@@ -528,8 +449,8 @@ impl Table {
         for (key, entry) in &self.claims {
             let view = entry.member.as_ref().map(|member| (member.hash().clone(), member.view().0));
             match view.filter(|(_, buckets)| *buckets != [u32::MAX; _]) {
-                Some((hash, buckets)) => shared.push(Shared { port: key.port, hash, buckets }),
-                None => whole.push(key.port),
+                Some((hash, buckets)) => shared.push(Shared { port: key.place.port, hash, buckets }),
+                None => whole.push(key.place.port),
             }
         }
         shared.retain(|shared| !whole.contains(&shared.port));
@@ -543,16 +464,16 @@ impl Table {
 
     /// Bring the filters of all sockets up to date after a claim for `key` came or went.
     fn refilter(&mut self, key: &Key) -> io::Result<()> {
-        let block = (key.port & !(BLOCK - 1), key.port | (BLOCK - 1));
+        let block = (key.place.port & !(BLOCK - 1), key.place.port | (BLOCK - 1));
         let within = |(low, high): &(u16, u16)| *low <= block.0 && block.1 <= *high;
-        let known = self.shared.iter().all(|shared| shared.port != key.port);
+        let known = self.shared.iter().all(|shared| shared.port != key.place.port);
         if key.ephemeral && known && self.blocks[key.block()] > 0 && self.filtered.iter().any(within) {
             return Ok(());
         }
         let blocks = (0..=u16::MAX / BLOCK).zip(&self.blocks).filter(|(_, count)| **count > 0);
         let ports = |block: u16| block * BLOCK..=block * BLOCK + (BLOCK - 1);
         let mut wanted: Vec<u16> = blocks.flat_map(|(block, _)| ports(block)).collect();
-        wanted.extend(self.claims.keys().filter(|key| !key.ephemeral).map(|key| key.port));
+        wanted.extend(self.claims.keys().filter(|key| !key.ephemeral).map(|key| key.place.port));
         wanted.sort_unstable();
         self.filter(filter::intervals(wanted.into_iter()))
     }

@@ -39,6 +39,7 @@ use crate::lot::Lot;
 use crate::netlink::{self, Monitor, Scope};
 use crate::open::OpenError;
 use crate::port::*;
+use crate::ports::Place;
 use crate::shared;
 use crate::sys;
 use crate::vnet;
@@ -508,7 +509,7 @@ impl Packet {
 
     /// The group that shares a claim of ours.
     pub(crate) fn member(&self, claim: &PortClaim) -> Option<&Member> {
-        let place = Claims::place(claim);
+        let place = Place::of(claim);
         let shared = self.shared.iter().find(|shared| *shared.member.place() == place);
         shared.map(|shared| &*shared.member)
     }
@@ -641,7 +642,7 @@ impl PacketIo for Packet {
     }
 
     fn release(&mut self, claim: &PortClaim) {
-        let place = Claims::place(claim);
+        let place = Place::of(claim);
         let at = self.shared.iter().position(|shared| *shared.member.place() == place);
         if let Some(at) = at.filter(|_| !claim.ephemeral) {
             let Shared { member, told } = self.shared.swap_remove(at);

@@ -18,12 +18,13 @@
 //! port, a local port that a connection of ours uses; it is nil if the two draw from different ranges.
 
 use super::bpf::LocalKey;
-use super::bpf::program::{ANY4, ANY6, EXACT, LEASE_SHIFT, LEASE_UNIT, MARKS, SHARED4, SHARED6};
+use super::bpf::program::{LEASE_SHIFT, LEASE_UNIT, MARKS, SHARED4, SHARED6};
 use super::bpf::sys as bpf;
 use crate::ledger::Ledger;
 use crate::packet::sharing_ends;
 use crate::port::{ClaimError, PortClaim};
-use crate::sys::{self, SockAddr, check};
+use crate::ports::{Binding, EXACT, Place, refusal};
+use crate::sys;
 use base::{Addr, Instant};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -86,58 +87,6 @@ struct Listening {
     reuse_port: bool,
 }
 
-/// Address and port of a listener: the port at one address or at all of them.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Place {
-    addr: Addr,
-    port: u16,
-    /// `::` does not stand for IPv4 too.
-    v6_only: bool,
-}
-
-impl Place {
-    fn of(claim: &PortClaim) -> Place {
-        let any6 = claim.addr.is_unspecified() && !claim.addr.is_v4();
-        Place { addr: claim.addr, port: claim.port, v6_only: claim.v6_only && any6 }
-    }
-
-    /// The claim of a listener there.
-    fn claim(&self, reuse_port: bool) -> PortClaim {
-        let Place { addr, port, v6_only } = *self;
-        PortClaim { addr, port, reuse_port, ephemeral: false, v6_only }
-    }
-
-    /// Which bits of the port's mark stand for it.
-    fn bits(&self) -> u64 {
-        match (self.addr.is_unspecified(), self.addr.is_v4(), self.v6_only) {
-            (false, ..) => EXACT,
-            (true, true, _) => ANY4,
-            (true, false, true) => ANY6,
-            (true, false, false) => ANY4 | ANY6,
-        }
-    }
-
-    /// The families of its packets, as bits.
-    fn families(&self) -> u64 {
-        match self.bits() {
-            EXACT => {
-                if self.addr.is_v4() {
-                    ANY4
-                } else {
-                    ANY6
-                }
-            }
-            any => any,
-        }
-    }
-
-    /// Can a packet belong to both?
-    fn overlaps(&self, other: &Place) -> bool {
-        let any = self.addr.is_unspecified() || other.addr.is_unspecified();
-        self.port == other.port && (self.addr == other.addr || any) && self.families() & other.families() != 0
-    }
-}
-
 /// The bit of an outgoing port's mark.
 fn shared_bit(claim: &PortClaim) -> u64 {
     if claim.addr.is_v4() { SHARED4 } else { SHARED6 }
@@ -170,30 +119,12 @@ impl Table {
 /// Most addresses remembered that the interface lost.
 const FORMER_MAX: usize = 256;
 
-/// How a socket is bound to a port.
-#[derive(Clone, Copy, Default)]
-struct Binding {
-    v6_only: bool,
-    /// Past connections in TIME-WAIT (SO_REUSEADDR).
-    reuse: bool,
-    /// The interface may not have the address yet.
-    absent: bool,
-}
-
 /// Claims of one program on one interface; shared by its ports.
 pub(super) struct Claims {
     ifindex: u32,
     marks: Marks,
     local: OwnedFd,
     table: Mutex<Table>,
-}
-
-fn refusal(error: io::Error) -> ClaimError {
-    match error.raw_os_error() {
-        Some(libc::EADDRINUSE) => ClaimError::InUse,
-        Some(libc::EACCES | libc::EPERM) => ClaimError::Denied,
-        _ => ClaimError::Os(error),
-    }
 }
 
 impl Claims {
@@ -262,9 +193,7 @@ impl Claims {
             let failed = |error: io::Error| format!("port {}: {error}", place.port);
             let reservation = match entry.reservation.take_if(|_| old.ifindex == self.ifindex) {
                 Some(same) => same,
-                None => self
-                    .reserve(&place.claim(entry.reuse_port), &friends(&table, place), true)
-                    .map_err(failed)?,
+                None => self.reserve(place, &friends(&table, place), true).map_err(failed)?,
             };
             let Listening { count, reuse_port, .. } = *entry;
             let entry = Listening { reservation: Some(reservation), count, reuse_port };
@@ -305,14 +234,14 @@ impl Claims {
         let mut table = self.lock();
         let bit = shared_bit(claim);
         let key = (claim.port, bit);
-        let ours = |place: &Place| place.overlaps(&Place { v6_only: true, ..Place::of(claim) });
+        let place = Place { dual: false, ..Place::of(claim) };
         let fresh = !table.leaves(claim.port);
         if fresh {
             table.note(claim.port, true).map_err(ClaimError::Os)?;
         }
         // Where a listener of ours has the port, it is reserved already.
-        if !table.shared.contains_key(&key) && !table.listening.keys().any(ours) {
-            let free = self.bind(claim, Binding { v6_only: true, ..Binding::default() }).map(drop);
+        if !table.shared.contains_key(&key) && !table.listening.keys().any(|other| other.overlaps(&place)) {
+            let free = place.bind(self.ifindex, Binding::default()).map(drop);
             if fresh && free.is_err() {
                 table.note(claim.port, false).map_err(ClaimError::Os)?;
             }
@@ -349,7 +278,7 @@ impl Claims {
             entry.count += 1;
             return Ok(());
         }
-        let reservation = self.reserve(claim, &friends(&table, &place), false).map_err(refusal)?;
+        let reservation = self.reserve(&place, &friends(&table, &place), false).map_err(refusal)?;
         let entry = Listening { reservation: Some(reservation), count: 1, reuse_port: claim.reuse_port };
         self.enter(&mut table, place, entry).map_err(ClaimError::Os)
     }
@@ -407,9 +336,9 @@ impl Claims {
 
     /// A kernel socket that keeps the port from every other program. `friends` are reservations of ours for the
     /// same port that the new one may overlap; the address may be `absent` for now.
-    fn reserve(&self, claim: &PortClaim, friends: &[RawFd], absent: bool) -> io::Result<OwnedFd> {
-        let binding = Binding { v6_only: claim.v6_only, reuse: false, absent };
-        match self.bind(claim, binding) {
+    fn reserve(&self, place: &Place, friends: &[RawFd], absent: bool) -> io::Result<OwnedFd> {
+        let binding = Binding { absent, ..Binding::default() };
+        match place.bind(self.ifindex, binding) {
             Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
             done => return done,
         }
@@ -419,34 +348,13 @@ impl Claims {
         for &friend in friends {
             set_reuse(friend, true)?;
         }
-        let reservation = self.bind(claim, Binding { reuse: true, ..binding });
+        let reservation = place.bind(self.ifindex, Binding { reuse: true, ..binding });
         for &friend in friends {
             set_reuse(friend, false)?;
         }
         let reservation = reservation?;
         set_reuse(reservation.as_raw_fd(), false)?;
         Ok(reservation)
-    }
-
-    /// Only on our interface: the same port on another one is not ours to take.
-    fn bind(&self, claim: &PortClaim, binding: Binding) -> io::Result<OwnedFd> {
-        let Binding { v6_only, reuse, absent } = binding;
-        let addr = SockAddr::new(claim.addr, claim.port, self.ifindex);
-        let socket = sys::socket(addr.family(), libc::SOCK_STREAM, 0)?;
-        let fd = socket.as_raw_fd();
-        sys::bind_to_interface(fd, self.ifindex)?;
-        if addr.family() == libc::AF_INET6 {
-            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &i32::from(v6_only))?;
-        }
-        set_reuse(fd, reuse)?;
-        if absent {
-            // IPv6 has the option from the same place.
-            sys::set_option(fd, libc::SOL_IP, libc::IP_FREEBIND, &1_i32)?;
-        }
-        let (raw, len) = addr.raw();
-        // SAFETY: `raw` points to a socket address of `len` bytes.
-        check(unsafe { libc::bind(fd, raw, len) })?;
-        Ok(socket)
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {

@@ -23,14 +23,9 @@
 use super::asm::{Asm, Label};
 use super::insn::{Alu, Cond, Helper, Insn, Reg, Size};
 use crate::extensions::{EXTENSION_WORDS_MAX, EXTENSIONS_MAX, FRAGMENT, WITH_LENGTH};
+use crate::ports::{ANY4, ANY6, EXACT};
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 
-/// `ports`: every local IPv4 address of the interface is ours at this port. Also the mark of the IPv4 family.
-pub(crate) const ANY4: u64 = 1;
-/// `ports`: the same for IPv6.
-pub(crate) const ANY6: u64 = 2;
-/// `ports`: some (address, port) pairs are ours; they stand in `local`.
-pub(crate) const EXACT: u64 = 4;
 /// `ports`: IPv4 connections of ours leave from here; flows that the kernel has no socket for are ours.
 pub(crate) const SHARED4: u64 = ANY4 << SHARED_SHIFT;
 /// `ports`: the same for IPv6.
