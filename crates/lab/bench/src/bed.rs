@@ -402,13 +402,14 @@ impl Drop for Server {
     }
 }
 
-/// Busy time of all CPUs so far, microseconds (10 ms ticks).
-pub fn machine_busy_us() -> Result<u64, String> {
+/// Busy time of a CPU so far, softirqs included, of all of them without a number: microseconds (10 ms ticks).
+pub(crate) fn busy_us(cpu: &str) -> Result<u64, String> {
     let stat = std::fs::read_to_string("/proc/stat").map_err(of_file("/proc/stat"))?;
-    let line = stat.lines().next().ok_or("/proc/stat is empty")?;
-    let ticks: Vec<u64> = line.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
+    let name = format!("cpu{cpu} ");
+    let line = stat.lines().find_map(|line| line.strip_prefix(&name)).ok_or("no such CPU")?;
+    let ticks = line.split_whitespace().filter_map(|n| n.parse::<u64>().ok());
     // user nice system idle iowait irq softirq steal: all but idle, iowait and steal.
-    let busy: u64 = ticks.iter().enumerate().filter(|(i, _)| !matches!(i, 3 | 4 | 7..)).map(|(_, n)| n).sum();
+    let busy: u64 = ticks.enumerate().filter(|(i, _)| !matches!(i, 3 | 4 | 7..)).map(|(_, n)| n).sum();
     Ok(busy * 10_000)
 }
 

@@ -8,7 +8,7 @@ pub(crate) mod contender;
 pub mod contest;
 pub(crate) mod few;
 mod figure;
-mod ground;
+pub(crate) mod ground;
 mod kept;
 mod listing;
 mod machine;
@@ -23,7 +23,7 @@ pub use run::{Chosen, run};
 pub use workloads::WORKLOADS;
 
 use contender::Contender;
-use ground::Ground;
+use ground::{Ground, Load};
 use std::collections::BTreeMap;
 
 /// Figures of one measurement, by their names in `figure.rs`.
@@ -110,7 +110,19 @@ pub struct Point {
 }
 
 /// How one measurement is made.
-type Measure = fn(&mut Ground, &Contender, &Point, f64) -> Result<Figures, String>;
+#[derive(Clone, Copy)]
+enum Measure {
+    /// Over a link, with the load that a point's value means.
+    Served(fn(f64) -> Load),
+    /// One flow over a path with this round trip, milliseconds; the points are its loss.
+    Path(u32),
+    /// In memory with this load; some take part up to a number.
+    Memory(&'static str, &'static [(&'static str, f64)]),
+    /// In memory with this load and number; the points are values of an option.
+    Idea(&'static str, &'static str, &'static str),
+    /// In its own way.
+    Other(fn(&mut Ground, &Contender, &Point, f64) -> Result<Figures, String>),
+}
 
 /// A workload: one row of the table.
 pub struct Workload {

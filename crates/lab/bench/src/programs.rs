@@ -7,7 +7,8 @@ mod rates;
 mod rows;
 
 use crate::bed::{
-    Bed, CLIENT_BASE, CLIENT_CPU, SERVER_ADDR, SERVER_CPU, Server, TAP_ADDR, of_file, our_command, sh,
+    Bed, CLIENT_BASE, CLIENT_CPU, SERVER_ADDR, SERVER_CPU, Server, TAP_ADDR, busy_us, of_file, our_command,
+    sh,
 };
 use lab::stats;
 pub use rows::ALL;
@@ -273,7 +274,7 @@ impl InBed<'_> {
                 if whose == Whose::Ours { "ours" } else { "kernel" }
             )
         })?;
-        Ok(Figure { rate, cpu_us: busy / took / rate })
+        Ok(Figure { rate, cpu_us: busy as f64 / took / rate })
     }
 
     fn wait_until_it_listens(&self, address: &str) -> Result<(), String> {
@@ -289,17 +290,6 @@ impl InBed<'_> {
         }
         Err(format!("nothing listens at {address}:{port}"))
     }
-}
-
-/// Busy time of a CPU so far, softirqs included, microseconds (10 ms ticks).
-fn busy_us(cpu: &str) -> Result<f64, String> {
-    let stat = std::fs::read_to_string("/proc/stat").map_err(of_file("/proc/stat"))?;
-    let name = format!("cpu{cpu} ");
-    let line = stat.lines().find_map(|line| line.strip_prefix(&name)).ok_or("no such CPU")?;
-    let ticks = line.split_whitespace().filter_map(|n| n.parse::<f64>().ok());
-    // user nice system idle iowait irq softirq steal: all but idle, iowait and steal.
-    let busy: f64 = ticks.enumerate().filter(|(i, _)| !matches!(i, 3 | 4 | 7..)).map(|(_, n)| n).sum();
-    Ok(busy * 10_000.0)
 }
 
 #[cfg(test)]

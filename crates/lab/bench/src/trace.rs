@@ -1,7 +1,8 @@
 //! Cost of watching every packet: one bulk flow with SIFTR off and on, and with a capture, in turns.
 
+use crate::Plan;
 use crate::bed::{Bed, Programs, SERVER_ADDR, Server, of_file, our_command};
-use crate::{Plan, link};
+use crate::compare::ground::{self, Load};
 use lab::stats;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -72,16 +73,21 @@ impl Watched<'_> {
         Ok(self.ask("stat")?.iter().filter_map(|core| core["tcp"]["retransmits"].as_u64()).sum())
     }
 
-    fn measure(&self, plan: &Plan, mode: &str) -> Result<Sample, String> {
+    fn measure(&self, plan: &Plan, mode: &'static str) -> Result<Sample, String> {
         let (before, sent_again) = (self.dropped()?, self.retransmits()?);
-        let gbit = link::gbit(self.bed, self.programs, &self.server, plan, mode)?;
+        let (client, load) = (&self.programs.client, Load::new(mode, 1));
+        let figures = ground::measure(self.bed, client, &self.server, &load, plan.seconds)?;
+        if figures["errors"] > 0.0 {
+            return Err(format!("bulk {mode}: {} errors", figures["errors"]));
+        }
+        let gbit = figures["gbit"];
         let mut dropped = self.dropped()?;
         dropped.iter_mut().for_each(|(name, count)| *count -= before.get(name).unwrap_or(&0));
         Ok(Sample { gbit, dropped, again: self.retransmits()? - sent_again, ..Sample::default() })
     }
 
     /// With a line of log for every packet.
-    fn logged(&self, plan: &Plan, mode: &str) -> Result<Sample, String> {
+    fn logged(&self, plan: &Plan, mode: &'static str) -> Result<Sample, String> {
         let file = self.bed.dir.join("siftr.log");
         self.ask(&format!("sysctl net.inet.siftr.logfile={}", file.display()))?;
         self.ask("sysctl net.inet.siftr.enabled=1")?;
@@ -105,7 +111,7 @@ impl Watched<'_> {
     }
 
     /// With every packet in a pcapng file.
-    fn captured(&self, plan: &Plan, mode: &str) -> Result<Sample, String> {
+    fn captured(&self, plan: &Plan, mode: &'static str) -> Result<Sample, String> {
         let told = |e: std::io::Error| format!("capture: {e}");
         let file = self.bed.dir.join("capture.pcapng");
         let mut socket = UnixStream::connect(self.socket()).map_err(told)?;
@@ -150,7 +156,7 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
     Ok(json!({"bench": "trace", "rounds": plan.rounds, "seconds": plan.seconds, "rows": rows}))
 }
 
-fn one(plan: &Plan, watched: &Watched<'_>, title: &str, mode: &str) -> Result<Value, String> {
+fn one(plan: &Plan, watched: &Watched<'_>, title: &str, mode: &'static str) -> Result<Value, String> {
     let mut samples: [Vec<Sample>; 3] = Default::default();
     watched.measure(plan, mode)?;
     for _ in 0..plan.rounds {

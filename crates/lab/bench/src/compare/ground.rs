@@ -4,7 +4,7 @@ use super::contender::{Contender, Kind, Program, network};
 use super::figure::OTHERS;
 use super::{Figures, Where};
 use crate::bed::{
-    Bed, CLIENT_ADDRS, CLIENT_BASE, CLIENT_CPU, Programs, SERVER_ADDR, Server, machine_busy_us, of_file, sh,
+    Bed, CLIENT_ADDRS, CLIENT_BASE, CLIENT_CPU, Programs, SERVER_ADDR, Server, busy_us, of_file, sh,
 };
 use crate::bed::{SERVER_CPU, our_command};
 use crate::now;
@@ -12,12 +12,12 @@ use crate::peers::Dir;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Load of a client.
 #[derive(Clone, Debug)]
-pub(super) struct Load {
+pub(crate) struct Load {
     /// The client's mode.
     pub(super) mode: &'static str,
     /// Connections at a time.
@@ -27,11 +27,11 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn new(mode: &'static str, connections: u32) -> Load {
+    pub(crate) fn new(mode: &'static str, connections: u32) -> Load {
         Load { mode, connections, more: Vec::new() }
     }
 
-    pub(super) fn with(mut self, number: f64) -> Load {
+    pub(crate) fn with(mut self, number: f64) -> Load {
         self.more.push(format!("{number}"));
         self
     }
@@ -45,7 +45,7 @@ struct Field {
 
 /// Everything that is set up.
 #[derive(Default)]
-pub(super) struct Ground {
+pub(crate) struct Ground {
     /// The round that is measured, from 1 on.
     pub(super) round: u32,
     /// By offloads, and whether ours is on a tap device.
@@ -63,7 +63,7 @@ impl Ground {
     }
 
     /// A server and its client over a link.
-    pub(super) fn served(
+    pub(crate) fn served(
         &mut self,
         contender: &Contender,
         place: Where,
@@ -106,43 +106,21 @@ impl Ground {
         let server = field.start(contender, load, tap)?;
         std::thread::sleep(Duration::from_millis(100));
         let flood = flood.map(|rate| field.flood(rate, seconds + 1.0)).transpose()?;
-        let figures = field.measure(&server, load, seconds)?;
+        let figures = measure(&field.bed, &field.programs.client, &server, load, seconds)?;
         drop(flood);
         Ok(figures)
     }
 
-    /// A contender with both stacks in one process, on one core.
+    /// Runs a contender with both stacks in one process, on one core; by way of a program of `peers/`, if one is named.
     pub(super) fn in_memory(
         &mut self,
         contender: &Contender,
-        load: &str,
-        n: f64,
-        seconds: f64,
-    ) -> Result<Figures, String> {
-        self.in_memory_with(contender, &[load, &format!("{n}"), &format!("{seconds}")])
-    }
-
-    /// Runs in memory with other arguments.
-    pub(super) fn in_memory_with(
-        &mut self,
-        contender: &Contender,
+        wrapper: Option<&'static str>,
         words: &[&str],
     ) -> Result<Figures, String> {
-        self.wrapped(&[], contender, words)
-    }
-
-    /// Runs in memory without transparent huge pages.
-    pub(super) fn small_pages(&mut self, contender: &Contender, words: &[&str]) -> Result<Figures, String> {
-        let wrapper = self.compiled("nothp", &[])?;
-        self.wrapped(&[&wrapper.to_string_lossy()], contender, words)
-    }
-
-    fn wrapped(
-        &mut self,
-        wrapper: &[&str],
-        contender: &Contender,
-        words: &[&str],
-    ) -> Result<Figures, String> {
+        let wrapper = wrapper.map(|name| self.compiled(name, &[])).transpose()?;
+        let wrapper: Vec<_> = wrapper.iter().map(|path| path.to_string_lossy()).collect();
+        let wrapper: Vec<&str> = wrapper.iter().map(|path| &**path).collect();
         let (program, first) = match contender.kind {
             Kind::Ours(_) => {
                 (std::env::current_exe().map_err(|e| e.to_string())?, vec!["contest", "millstream"])
@@ -158,9 +136,9 @@ impl Ground {
         };
         let program = program.to_string_lossy();
         let limit = ["120", "env", "GOMAXPROCS=1", "taskset", "-c", SERVER_CPU];
-        let used = || Ok::<_, String>((machine_busy_us()?, children_us()?, now()));
+        let used = || Ok::<_, String>((busy_us("")?, children_us()?, now()));
         let before = used()?;
-        let said = sh("timeout", &[&limit, wrapper, &[&*program], &first, words].concat())?;
+        let said = sh("timeout", &[&limit, &wrapper[..], &[&*program], &first, words].concat())?;
         let after = used()?;
         let said = said.lines().last().unwrap_or_default();
         let mut figures: Figures =
@@ -259,47 +237,6 @@ impl Field {
         self.bed.start(namespace, program, &args)
     }
 
-    /// Runs the client; figures of the time in which it measured.
-    fn measure(&self, server: &Server, load: &Load, seconds: f64) -> Result<Figures, String> {
-        let (n, secs, count) = (load.connections.to_string(), seconds.to_string(), CLIENT_ADDRS.to_string());
-        let mut args = vec![load.mode, SERVER_ADDR, "80", &n, &secs, CLIENT_BASE, &count];
-        args.extend(load.more.iter().map(String::as_str));
-        // What it costs a server to say how long it has looked for packets is not part of what it is measured for.
-        let used = || Ok::<_, String>((server.cpu_ns()?, machine_busy_us()?));
-        let client = self.bed.start_on(&self.bed.client, CLIENT_CPU, &self.programs.client, &args)?;
-        let (spun, before) = (self.bed.spin_us(server)?, used()?);
-        let said = client.wait()?;
-        let (after, spin) = (used()?, self.bed.spin_us(server)? - spun);
-        let said: Value =
-            serde_json::from_str(said.trim()).map_err(|e| format!("the client said {said:?}: {e}"))?;
-        let number = |key: &str| said[key].as_f64().unwrap_or(0.0);
-        let (requests, seconds) = (number("requests"), number("seconds"));
-        let bulk = matches!(load.mode, "put" | "get");
-        if (bulk && number("bytes") == 0.0) || (!bulk && requests == 0.0) {
-            return Err(format!("nothing was answered, {} errors", number("errors")));
-        }
-        let (cpu, spin) = ((after.0 - before.0) as f64 / 1e3, spin as f64);
-        let mut figures = Figures::new();
-        let mut put = |name: &str, value: f64| {
-            figures.insert(name.into(), value);
-        };
-        put("cores", cpu / 1e6 / seconds);
-        put("worked", (cpu - spin).max(0.0) / 1e6 / seconds);
-        put("errors", number("errors"));
-        let others = (after.1 - before.1) as f64 - cpu - number("cpu_us");
-        put(OTHERS, others.max(0.0) / 1e6 / seconds);
-        put("gbit", number("bytes") * 8e-9 / seconds);
-        if !bulk {
-            put("per_s", requests / seconds);
-            put("cpu_us", cpu / requests);
-            put("spin_us", spin / requests);
-            put("client_us", number("cpu_us") / requests);
-            put("machine_us", (after.1 - before.1) as f64 / requests);
-            ["p50_us", "p99_us", "p999_us"].iter().for_each(|name| put(name, number(name)));
-        }
-        Ok(figures)
-    }
-
     /// SYNs from addresses that do not exist, beside the client, for so long.
     fn flood(&self, rate: f64, seconds: f64) -> Result<Server, String> {
         let (rate, seconds) = (rate.to_string(), seconds.to_string());
@@ -310,4 +247,51 @@ impl Field {
             &[SERVER_ADDR, "80", &rate, &seconds],
         )
     }
+}
+
+/// Runs the client; figures of the time in which it measured.
+pub(crate) fn measure(
+    bed: &Bed,
+    client: &Path,
+    server: &Server,
+    load: &Load,
+    seconds: f64,
+) -> Result<Figures, String> {
+    let (n, secs, count) = (load.connections.to_string(), seconds.to_string(), CLIENT_ADDRS.to_string());
+    let mut args = vec![load.mode, SERVER_ADDR, "80", &n, &secs, CLIENT_BASE, &count];
+    args.extend(load.more.iter().map(String::as_str));
+    // What it costs a server to say how long it has looked for packets is not part of what it is measured for.
+    let used = || Ok::<_, String>((server.cpu_ns()?, busy_us("")?));
+    let client = bed.start_on(&bed.client, CLIENT_CPU, client, &args)?;
+    let (spun, before) = (bed.spin_us(server)?, used()?);
+    let said = client.wait()?;
+    let (after, spin) = (used()?, bed.spin_us(server)? - spun);
+    let said: Value =
+        serde_json::from_str(said.trim()).map_err(|e| format!("the client said {said:?}: {e}"))?;
+    let number = |key: &str| said[key].as_f64().unwrap_or(0.0);
+    let (requests, seconds) = (number("requests"), number("seconds"));
+    let bulk = matches!(load.mode, "put" | "get");
+    if (bulk && number("bytes") == 0.0) || (!bulk && requests == 0.0) {
+        return Err(format!("nothing was answered, {} errors", number("errors")));
+    }
+    let (cpu, spin) = ((after.0 - before.0) as f64 / 1e3, spin as f64);
+    let mut figures = Figures::new();
+    let mut put = |name: &str, value: f64| {
+        figures.insert(name.into(), value);
+    };
+    put("cores", cpu / 1e6 / seconds);
+    put("worked", (cpu - spin).max(0.0) / 1e6 / seconds);
+    put("errors", number("errors"));
+    let others = (after.1 - before.1) as f64 - cpu - number("cpu_us");
+    put(OTHERS, others.max(0.0) / 1e6 / seconds);
+    put("gbit", number("bytes") * 8e-9 / seconds);
+    if !bulk {
+        put("per_s", requests / seconds);
+        put("cpu_us", cpu / requests);
+        put("spin_us", spin / requests);
+        put("client_us", number("cpu_us") / requests);
+        put("machine_us", (after.1 - before.1) as f64 / requests);
+        ["p50_us", "p99_us", "p999_us"].iter().for_each(|name| put(name, number(name)));
+    }
+    Ok(figures)
 }

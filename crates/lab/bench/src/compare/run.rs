@@ -182,7 +182,7 @@ fn measure(step: &Step, name: &str, ground: &mut Ground, entry: &mut Entry) {
     }
     let Some(contender) = Contender::of(name) else { return };
     let measure =
-        |ground: &mut Ground| (step.workload.measure)(ground, contender, step.point, step.effort.seconds);
+        |ground: &mut Ground| step.workload.measure(ground, contender, step.point, step.effort.seconds);
     let is_disturbed = |outcome: &Result<Figures, String>| {
         outcome
             .as_ref()

@@ -1,7 +1,8 @@
 //! The table of workloads.
 
-use super::ground::Load;
-use super::{Group, Measure, Point, Where, Workload};
+use super::contender::Contender;
+use super::ground::{Ground, Load};
+use super::{Figures, Group, Measure, Point, Where, Workload};
 use crate::bed::our_command;
 use crate::crosscheck;
 
@@ -25,6 +26,9 @@ const TCPS: &[&str] = &["millstream", "paired", "kernel"];
 const WAITS: &[&str] = &["millstream", "spinning", "blocking", "paired", "kernel"];
 const STACKS: &[&str] = &["millstream", "smoltcp", "lwip", "gvisor"];
 const OURS: &[&str] = &["millstream"];
+
+/// Peers that walk every connection for each packet would take minutes to open more, or run out of ports.
+const FEW: &[(&str, f64)] = &[("smoltcp", 1e3), ("lwip", 1e3), ("gvisor", 1e3)];
 
 /// A row of this group with its usual place and contenders; the name, the texts, the points and the charts are the
 /// row's own.
@@ -51,13 +55,13 @@ const fn latency(measure: Measure) -> Workload {
     row(Group::Latency, VETH, WAITS, measure)
 }
 
-const fn lossy(measure: Measure) -> Workload {
-    let row = row(Group::Paths, Where::Pipe, &["millstream", "kernel"], measure);
+const fn lossy(rtt_ms: u32) -> Workload {
+    let row = row(Group::Paths, Where::Pipe, &["millstream", "kernel"], Measure::Path(rtt_ms));
     Workload { axis: "loss", charts: &["mbit"], ..row }
 }
 
-const fn memory(measure: Measure) -> Workload {
-    row(Group::Memory, Where::Memory, STACKS, measure)
+const fn memory(load: &'static str, most: &'static [(&'static str, f64)]) -> Workload {
+    row(Group::Memory, Where::Memory, STACKS, Measure::Memory(load, most))
 }
 
 const fn idea(measure: Measure) -> Workload {
@@ -80,9 +84,7 @@ pub const WORKLOADS: &[Workload] = &[
             at("8 KB", 8192.0),
         ],
         charts: &["per_s", "cpu_us", "machine_us"],
-        ..link(|ground, who, point, seconds| {
-            ground.served(who, VETH, &Load::new("short", 64).with(point.value), seconds)
-        })
+        ..link(Measure::Served(|value| Load::new("short", 64).with(value)))
     },
     Workload {
         name: "requests",
@@ -100,9 +102,7 @@ pub const WORKLOADS: &[Workload] = &[
             at("128", 128.0),
         ],
         charts: &["per_s", "cpu_us"],
-        ..link(|ground, who, point, seconds| {
-            ground.served(who, VETH, &Load::new("short", 64).with(64.0).with(point.value), seconds)
-        })
+        ..link(Measure::Served(|value| Load::new("short", 64).with(64.0).with(value)))
     },
     Workload {
         name: "accept",
@@ -111,9 +111,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "connections at a time",
         points: &[at("64", 64.0), full("512", 512.0)],
         charts: &["per_s", "cpu_us"],
-        ..link(|ground, who, point, seconds| {
-            ground.served(who, VETH, &Load::new("accept", point.value as u32), seconds)
-        })
+        ..link(Measure::Served(|value| Load::new("accept", value as u32)))
     },
     Workload {
         name: "keep-alive",
@@ -129,9 +127,7 @@ pub const WORKLOADS: &[Workload] = &[
         ],
         charts: &["per_s", "cpu_us", "p99_us"],
         contenders: SERVERS,
-        ..link(|ground, who, point, seconds| {
-            ground.served(who, VETH, &Load::new("keep", point.value as u32), seconds)
-        })
+        ..link(Measure::Served(|value| Load::new("keep", value as u32)))
     },
     Workload {
         name: "bulk-1500",
@@ -141,10 +137,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "flows",
         points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), full("64", 64.0)],
         charts: &["gbit", "cores"],
-        ..link(|ground, who, point, seconds| {
-            let place = Where::Veth { offloads: false };
-            ground.served(who, place, &Load::new("get", point.value as u32), seconds)
-        })
+        ..link(Measure::Served(|value| Load::new("get", value as u32)))
     },
     Workload {
         name: "bulk-1500-in",
@@ -154,10 +147,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "flows",
         points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), full("64", 64.0)],
         charts: &["gbit", "cores"],
-        ..link(|ground, who, point, seconds| {
-            let place = Where::Veth { offloads: false };
-            ground.served(who, place, &Load::new("put", point.value as u32), seconds)
-        })
+        ..link(Measure::Served(|value| Load::new("put", value as u32)))
     },
     Workload {
         name: "bulk-out",
@@ -166,9 +156,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "flows",
         points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), full("64", 64.0)],
         charts: &["gbit", "cores"],
-        ..link(|ground, who, point, seconds| {
-            ground.served(who, VETH, &Load::new("get", point.value as u32), seconds)
-        })
+        ..link(Measure::Served(|value| Load::new("get", value as u32)))
     },
     Workload {
         name: "bulk-in",
@@ -177,9 +165,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "flows",
         points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), full("64", 64.0)],
         charts: &["gbit", "cores"],
-        ..link(|ground, who, point, seconds| {
-            ground.served(who, VETH, &Load::new("put", point.value as u32), seconds)
-        })
+        ..link(Measure::Served(|value| Load::new("put", value as u32)))
     },
     Workload {
         name: "files",
@@ -197,12 +183,12 @@ pub const WORKLOADS: &[Workload] = &[
             long("1 GB", 1e9, 6.0),
         ],
         charts: &["gbit", "cores"],
-        ..link(|ground, who, point, seconds| {
+        ..link(Measure::Other(|ground, who, point, seconds| {
             // The longest ones must be answered within the time that is measured.
             let seconds = seconds.max(point.value * 4.0 * 8.0 / 5e9);
             let place = Where::Veth { offloads: false };
             ground.served(who, place, &Load::new("keep", 4).with(point.value), seconds)
-        })
+        }))
     },
     Workload {
         name: "flood",
@@ -212,9 +198,9 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "SYNs a second",
         points: &[full("none", 0.0), full("10,000", 1e4), at("50,000", 5e4), full("200,000", 2e5)],
         charts: &["per_s", "p99_us"],
-        ..link(|ground, who, point, seconds| {
+        ..link(Measure::Other(|ground, who, point, seconds| {
             ground.flooded(who, &Load::new("short", 64).with(64.0), seconds, point.value)
-        })
+        }))
     },
     Workload {
         name: "load",
@@ -231,9 +217,7 @@ pub const WORKLOADS: &[Workload] = &[
         ],
         charts: &["cores", "worked"],
         contenders: WAITS,
-        ..link(|ground, who, point, seconds| {
-            ground.served(who, VETH, &Load::new("open", 64).with(64.0).with(point.value), seconds)
-        })
+        ..link(Measure::Served(|value| Load::new("open", 64).with(64.0).with(value)))
     },
     Workload {
         name: "ping-pong",
@@ -248,9 +232,7 @@ pub const WORKLOADS: &[Workload] = &[
             at("64 KB", 65536.0),
         ],
         charts: &["p50_us", "p99_us", "p999_us", "cpu_us"],
-        ..latency(|ground, who, point, seconds| {
-            ground.served(who, VETH, &Load::new("keep", 1).with(point.value), seconds)
-        })
+        ..latency(Measure::Served(|value| Load::new("keep", 1).with(value)))
     },
     Workload {
         name: "rpc",
@@ -267,30 +249,28 @@ pub const WORKLOADS: &[Workload] = &[
             full("120,000", 1.2e5),
         ],
         charts: &["p50_us", "p99_us", "p999_us"],
-        ..latency(|ground, who, point, seconds| {
-            ground.served(who, VETH, &Load::new("open", 1_000).with(64.0).with(point.value), seconds)
-        })
+        ..latency(Measure::Served(|value| Load::new("open", 1_000).with(64.0).with(value)))
     },
     Workload {
         name: "loss-10ms",
         title: "Loss, round trips of 10 ms",
         about: "Packets to the receiver are lost by chance, in each round the same ones for every sender.",
         points: &[full("none", 0.0), full("0.1 %", 0.001), full("1 %", 0.01)],
-        ..lossy(|ground, who, point, seconds| path(ground.round, who.name, 10, point.value, seconds))
+        ..lossy(10)
     },
     Workload {
         name: "loss-40ms",
         title: "Loss, round trips of 40 ms",
         about: "The same.",
         points: &[full("none", 0.0), at("0.1 %", 0.001), full("1 %", 0.01)],
-        ..lossy(|ground, who, point, seconds| path(ground.round, who.name, 40, point.value, seconds))
+        ..lossy(40)
     },
     Workload {
         name: "loss-100ms",
         title: "Loss, round trips of 100 ms",
         about: "The same.",
         points: &[full("none", 0.0), full("0.1 %", 0.001), full("1 %", 0.01)],
-        ..lossy(|ground, who, point, seconds| path(ground.round, who.name, 100, point.value, seconds))
+        ..lossy(100)
     },
     Workload {
         name: "memory-short",
@@ -299,10 +279,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "in flight",
         points: &[at("1", 1.0), at("100", 1e2), full("10,000", 1e4)],
         charts: &["per_s"],
-        ..memory(|ground, who, point, seconds| {
-            bounded(who.name, point, &[("smoltcp", 1e3), ("lwip", 1e3), ("gvisor", 1e3)])?;
-            ground.in_memory(who, "short", point.value, seconds)
-        })
+        ..memory("short", FEW)
     },
     Workload {
         name: "memory-keep",
@@ -311,10 +288,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "connections",
         points: &[at("1", 1.0), at("1,000", 1e3), full("10,000", 1e4), long("100,000", 1e5, 1.0)],
         charts: &["per_s"],
-        ..memory(|ground, who, point, seconds| {
-            bounded(who.name, point, &[("smoltcp", 1e3), ("lwip", 1e3), ("gvisor", 1e3)])?;
-            ground.in_memory(who, "keep", point.value, seconds)
-        })
+        ..memory("keep", FEW)
     },
     Workload {
         name: "memory-some",
@@ -329,10 +303,7 @@ pub const WORKLOADS: &[Workload] = &[
         ],
         charts: &["per_s"],
         contenders: &["millstream", "lwip", "gvisor"],
-        ..memory(|ground, who, point, seconds| {
-            bounded(who.name, point, &[("smoltcp", 1e3), ("lwip", 1e3), ("gvisor", 1e3)])?;
-            ground.in_memory(who, "some", point.value, seconds)
-        })
+        ..memory("some", FEW)
     },
     Workload {
         name: "memory-bulk",
@@ -341,7 +312,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "flows",
         points: &[at("1", 1.0)],
         charts: &["gbit"],
-        ..memory(|ground, who, point, seconds| ground.in_memory(who, "bulk", point.value, seconds))
+        ..memory("bulk", &[])
     },
     Workload {
         name: "memory-rest",
@@ -350,10 +321,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "connections",
         points: &[at("10,000", 1e4), long("1,000,000", 1e6, 6.0)],
         charts: &["bytes"],
-        ..memory(|ground, who, point, seconds| {
-            bounded(who.name, point, &[("lwip", 1e4), ("gvisor", 1e4)])?;
-            ground.in_memory(who, "rest", point.value, seconds)
-        })
+        ..memory("rest", &[("lwip", 1e4), ("gvisor", 1e4)])
     },
     Workload {
         name: "idea-batch",
@@ -373,10 +341,7 @@ pub const WORKLOADS: &[Workload] = &[
             full("256", 256.0),
         ],
         charts: &["per_s"],
-        ..idea(|ground, who, point, seconds| {
-            let (seconds, batch) = (seconds.to_string(), format!("batch={}", point.value));
-            ground.in_memory_with(who, &["short", "1024", &seconds, &batch])
-        })
+        ..idea(Measure::Idea("short", "1024", "batch"))
     },
     Workload {
         name: "idea-gro",
@@ -385,10 +350,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "merging",
         points: &[at("off", 0.0), at("on", 1.0)],
         charts: &["gbit"],
-        ..idea(|ground, who, point, seconds| {
-            let (seconds, gro) = (seconds.to_string(), format!("gro={}", point.label));
-            ground.in_memory_with(who, &["bulk", "1", &seconds, &gro])
-        })
+        ..idea(Measure::Idea("bulk", "1", "gro"))
     },
     Workload {
         name: "idea-super",
@@ -397,10 +359,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "offloads of the link",
         points: &[at("off", 0.0), at("on", 1.0)],
         charts: &["gbit"],
-        ..idea(|ground, who, point, seconds| {
-            let (seconds, offloads) = (seconds.to_string(), format!("offloads={}", point.label));
-            ground.in_memory_with(who, &["bulk", "1", &seconds, &offloads])
-        })
+        ..idea(Measure::Idea("bulk", "1", "offloads"))
     },
     Workload {
         name: "idea-prefetch",
@@ -409,10 +368,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "prefetching",
         points: &[long("off", 0.0, 1.0), long("on", 1.0, 1.0)],
         charts: &["per_s"],
-        ..idea(|ground, who, point, seconds| {
-            let (seconds, prefetch) = (seconds.to_string(), format!("prefetch={}", point.label));
-            ground.in_memory_with(who, &["keep", "100000", &seconds, &prefetch])
-        })
+        ..idea(Measure::Idea("keep", "100000", "prefetch"))
     },
     Workload {
         name: "idea-archive",
@@ -422,10 +378,7 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "archive",
         points: &[at("off", 0.0), at("on", 1.0)],
         charts: &["per_s"],
-        ..idea(|ground, who, point, seconds| {
-            let (seconds, archive) = (seconds.to_string(), format!("archive={}", point.label));
-            ground.in_memory_with(who, &["again", "1000", &seconds, &archive])
-        })
+        ..idea(Measure::Idea("again", "1000", "archive"))
     },
     Workload {
         name: "idea-pages",
@@ -434,27 +387,40 @@ pub const WORKLOADS: &[Workload] = &[
         axis: "huge pages",
         points: &[long("off", 0.0, 1.0), long("on", 1.0, 1.0)],
         charts: &["per_s"],
-        ..idea(|ground, who, point, seconds| {
-            let seconds = seconds.to_string();
-            let words = ["keep", "100000", &seconds];
-            if point.value > 0.0 {
-                ground.in_memory_with(who, &words)
-            } else {
-                ground.small_pages(who, &words)
-            }
-        })
+        ..idea(Measure::Other(|ground, who, point, seconds| {
+            let wrapper = if point.value > 0.0 { None } else { Some("nothp") };
+            ground.in_memory(who, wrapper, &["keep", "100000", &seconds.to_string()])
+        }))
     },
 ];
 
-/// Peers that walk every connection for each packet would take minutes to open so many, or run out of ports: each takes
-/// part up to its number.
-fn bounded(who: &str, point: &Point, most: &[(&str, f64)]) -> Result<(), String> {
-    match most.iter().find(|(name, most)| *name == who && point.value > *most) {
-        None => Ok(()),
-        Some((_, most)) => Err(format!(
-            "{}more than {most} take it minutes to set up, or all its ports",
-            super::run::LEFT_OUT
-        )),
+impl Workload {
+    /// Measures one contender at one point.
+    pub(super) fn measure(
+        &self,
+        ground: &mut Ground,
+        who: &Contender,
+        point: &Point,
+        seconds: f64,
+    ) -> Result<Figures, String> {
+        match self.measure {
+            Measure::Served(load) => ground.served(who, self.place, &load(point.value), seconds),
+            Measure::Path(rtt_ms) => path(ground.round, who.name, rtt_ms, point.value, seconds),
+            Measure::Memory(load, most) => {
+                if let Some((_, most)) =
+                    most.iter().find(|(name, most)| *name == who.name && point.value > *most)
+                {
+                    let why = format!("more than {most} take it minutes to set up, or all its ports");
+                    return Err(format!("{}{why}", super::run::LEFT_OUT));
+                }
+                ground.in_memory(who, None, &[load, &point.value.to_string(), &seconds.to_string()])
+            }
+            Measure::Idea(load, n, key) => {
+                let option = format!("{key}={}", point.label);
+                ground.in_memory(who, None, &[load, n, &seconds.to_string(), &option])
+            }
+            Measure::Other(measure) => measure(ground, who, point, seconds),
+        }
     }
 }
 
@@ -465,7 +431,7 @@ pub(super) fn path_seconds(seconds: f64) -> f64 {
 }
 
 /// Goodput of one flow over an emulated path, which loses other packets in each round.
-fn path(round: u32, who: &str, rtt_ms: u32, loss: f64, seconds: f64) -> Result<super::Figures, String> {
+fn path(round: u32, who: &str, rtt_ms: u32, loss: f64, seconds: f64) -> Result<Figures, String> {
     // A queue of one bandwidth-delay product: 20 Mbit/s are 2,500 bytes a millisecond.
     let words = [
         ("rtt_ms", rtt_ms.to_string()),
@@ -475,13 +441,13 @@ fn path(round: u32, who: &str, rtt_ms: u32, loss: f64, seconds: f64) -> Result<s
     ];
     let seconds = path_seconds(seconds) as u32;
     let mbit = crosscheck::really(&our_command()?, &words, round.into(), seconds, who == "millstream")?;
-    Ok(super::Figures::from([("mbit".to_string(), mbit)]))
+    Ok(Figures::from([("mbit".to_string(), mbit)]))
 }
 
 #[cfg(test)]
 mod tests {
     //! Goal: every row names what exists.
-    use super::super::{contender::Contender, figure};
+    use super::super::figure;
     use super::*;
 
     #[test]
