@@ -36,6 +36,14 @@ pub struct Listen {
     pub keys: Option<Arc<Keyring>>,
 }
 
+impl Listen {
+    /// At `local`, for `backlog` connections, with the defaults of everything else.
+    pub fn new(local: Endpoint, backlog: u32, owner: u32) -> Listen {
+        let (reuse_port, v6_only, options) = (false, false, SocketOptions::default());
+        Listen { local, backlog, reuse_port, v6_only, options, control: None, owner, keys: None }
+    }
+}
+
 /// One listener.
 pub(crate) struct Listener {
     /// Requested options, with the port chosen.
@@ -261,16 +269,7 @@ mod tests {
     }
 
     fn request(text: &str, v6_only: bool, owner: u32) -> Listen {
-        Listen {
-            local: ep(text),
-            backlog: 4,
-            reuse_port: false,
-            v6_only,
-            options: SocketOptions::default(),
-            control: None,
-            owner,
-            keys: None,
-        }
+        Listen { v6_only, ..Listen::new(ep(text), 4, owner) }
     }
 
     fn owner(all: &Listeners, to: &str) -> Option<u32> {

@@ -69,6 +69,14 @@ pub struct Connect {
     pub keys: Option<Arc<Keyring>>,
 }
 
+impl Connect {
+    /// From `local` to `remote` with the defaults of everything else.
+    pub fn new(local: Endpoint, remote: Endpoint, owner: u32) -> Connect {
+        let options = SocketOptions::default();
+        Connect { local, remote, reuse_addr: false, options, control: None, owner, keys: None }
+    }
+}
+
 /// The flow of a connection to be.
 struct Chosen {
     key: FlowKey,

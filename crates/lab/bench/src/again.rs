@@ -4,11 +4,12 @@
 //! A packet of the client to the peer `n` reaches the server as one of the peer `n`, and back. Both stacks' own
 //! addresses have the same checksum, so nothing but eight bytes changes.
 
+use crate::memory::options;
 use crate::now;
 use base::{Addr, Duration, Endpoint, Instant, Rng};
 use pio::{IoError, Layer, PacketIo, PairConfig, RxBatch, TxBatch, pair};
 use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr};
-use tcp::{Events, ReadError, SocketOptions, WriteError};
+use tcp::{Events, ReadError, WriteError};
 
 const CLIENT: [u8; 4] = [10, 1, 0, 2];
 const SERVER: [u8; 4] = [10, 2, 0, 1];
@@ -153,16 +154,8 @@ impl Bed {
         let client = core(&case, 1, CLIENT, SERVER, Many(near));
         let mut server = core(&case, 2, SERVER, CLIENT, far);
         let at = Instant::from_secs(1);
-        let listen = Listen {
-            local: Endpoint::new(Addr::v4(SERVER), PORT),
-            backlog: 65_535,
-            reuse_port: false,
-            v6_only: false,
-            options: options(),
-            control: None,
-            owner: u32::MAX,
-            keys: None,
-        };
+        let local = Endpoint::new(Addr::v4(SERVER), PORT);
+        let listen = Listen { options: options(), ..Listen::new(local, 65_535, u32::MAX) };
         let (listener, _) = server.listen(at, &listen).expect("a fresh stack listens");
         let mut bed = Bed {
             case,
@@ -201,15 +194,8 @@ impl Bed {
     }
 
     fn connect(&mut self, owner: u32) {
-        let request = Connect {
-            local: Endpoint::new(Addr::UNSPECIFIED_V4, 0),
-            remote: Endpoint::new(self.peer(), PORT),
-            reuse_addr: false,
-            options: options(),
-            control: None,
-            owner,
-            keys: None,
-        };
+        let (local, remote) = (Endpoint::new(Addr::UNSPECIFIED_V4, 0), Endpoint::new(self.peer(), PORT));
+        let request = Connect { options: options(), ..Connect::new(local, remote, owner) };
         let conn = self.client.connect(self.at, &request).expect("ports and memory suffice");
         self.clients[owner as usize] = End { conn: Some(conn), ..End::default() };
     }
@@ -305,10 +291,6 @@ impl Bed {
         [&self.client, &self.server]
             .map(|core| core.stats().iter().find(|(row, _)| *row == name).map_or(0, |(_, value)| *value))
     }
-}
-
-fn options() -> SocketOptions {
-    SocketOptions { nodelay: true, ..SocketOptions::default() }
 }
 
 /// Writes what is left of a message, as far as there is room.

@@ -35,16 +35,7 @@ pub(crate) fn listen(core: &mut Core, now: Instant) -> ListenerId {
 
 /// Listens with other options.
 pub(crate) fn listen_with(core: &mut Core, now: Instant, options: SocketOptions) -> ListenerId {
-    let listen = Listen {
-        local: Endpoint::new(SINK, PORT),
-        backlog: 64,
-        reuse_port: false,
-        v6_only: false,
-        options,
-        control: None,
-        owner: 1,
-        keys: None,
-    };
+    let listen = Listen { options, ..Listen::new(Endpoint::new(SINK, PORT), 64, 1) };
     core.listen(now, &listen).expect("a fresh stack listens").0
 }
 
@@ -55,14 +46,7 @@ pub(crate) fn connect(core: &mut Core, now: Instant) -> ConnId {
 
 /// Connects with other options.
 pub(crate) fn connect_with(core: &mut Core, now: Instant, options: SocketOptions) -> ConnId {
-    let connect = Connect {
-        local: Endpoint::new(SOURCE, 0),
-        remote: Endpoint::new(SINK, PORT),
-        reuse_addr: false,
-        options,
-        control: None,
-        owner: 0,
-        keys: None,
-    };
+    let (local, remote) = (Endpoint::new(SOURCE, 0), Endpoint::new(SINK, PORT));
+    let connect = Connect { options, ..Connect::new(local, remote, 0) };
     core.connect(now, &connect).expect("ports suffice")
 }

@@ -96,6 +96,10 @@ fn core(seed: u64, addr: Addr, extra: u32, connections: u32, batches: u8, port: 
     Core::new(config, port)
 }
 
+pub(crate) fn options() -> SocketOptions {
+    SocketOptions { nodelay: true, ..SocketOptions::default() }
+}
+
 impl Between {
     /// A port with this above it.
     fn over(self, port: impl PacketIo + 'static) -> Box<dyn PacketIo> {
@@ -138,16 +142,8 @@ impl Bed {
         };
         let client = core(1, source(0), sources, connections, turn, a);
         let mut server = core(2, SERVER, 1, connections, turn, b);
-        let listen = Listen {
-            local: Endpoint::new(SERVER, PORT),
-            backlog: 65_535,
-            reuse_port: false,
-            v6_only: false,
-            options: SocketOptions { nodelay: true, ..SocketOptions::default() },
-            control: None,
-            owner: u32::MAX,
-            keys: None,
-        };
+        let listen = Listen::new(Endpoint::new(SERVER, PORT), 65_535, u32::MAX);
+        let listen = Listen { options: options(), ..listen };
         let (listener, _) = server.listen(Instant::from_secs(1), &listen).expect("a fresh stack listens");
         Bed {
             client,
@@ -196,15 +192,9 @@ impl Bed {
 
     fn connect(&mut self, at: Instant, owner: u32, sources: u32) {
         self.next_source = (self.next_source + 1) % sources;
-        let request = Connect {
-            local: Endpoint::new(source(self.next_source), 0),
-            remote: Endpoint::new(SERVER, PORT),
-            reuse_addr: false,
-            options: SocketOptions { nodelay: true, ..SocketOptions::default() },
-            control: None,
-            owner,
-            keys: None,
-        };
+        let local = Endpoint::new(source(self.next_source), 0);
+        let request = Connect::new(local, Endpoint::new(SERVER, PORT), owner);
+        let request = Connect { options: options(), ..request };
         self.conns[owner as usize] = self.client.connect(at, &request).expect("ports and memory suffice");
     }
 

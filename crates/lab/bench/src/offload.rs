@@ -130,16 +130,7 @@ impl Bulk {
         let (a, b): (Box<dyn PacketIo>, Box<dyn PacketIo>) = (Box::new(a), way.behind(way.manner.apply(b)));
         let (sender, mut receiver) = (core(1, SENDER, Offload::Off, a), core(2, RECEIVER, way.offload, b));
         let options = SocketOptions { nodelay: true, ..SocketOptions::default() };
-        let listen = Listen {
-            local: Endpoint::new(RECEIVER, PORT),
-            backlog: 4096,
-            reuse_port: false,
-            v6_only: false,
-            options,
-            control: None,
-            owner: u32::MAX,
-            keys: None,
-        };
+        let listen = Listen { options, ..Listen::new(Endpoint::new(RECEIVER, PORT), 4096, u32::MAX) };
         let at = Instant::from_secs(1);
         let (listener, _) = receiver.listen(at, &listen).expect("a fresh stack listens");
         let mut bulk = Bulk {
@@ -156,15 +147,8 @@ impl Bulk {
             written: 0,
         };
         for owner in 0..flows {
-            let request = Connect {
-                local: Endpoint::new(SENDER, 0),
-                remote: Endpoint::new(RECEIVER, PORT),
-                reuse_addr: false,
-                options,
-                control: None,
-                owner,
-                keys: None,
-            };
+            let request = Connect::new(Endpoint::new(SENDER, 0), Endpoint::new(RECEIVER, PORT), owner);
+            let request = Connect { options, ..request };
             bulk.flows.push(bulk.sender.connect(at, &request).expect("ports suffice"));
         }
         while bulk.accepted.len() < bulk.flows.len() {

@@ -64,18 +64,10 @@ impl Sender {
 
     fn open(&mut self, core: &mut Core, now: Instant, start: Start) {
         let any = base::Addr::UNSPECIFIED_V4;
-        let connect = Connect {
-            local: Endpoint::new(any, 0),
-            remote: self.remote,
-            reuse_addr: true,
-            options: SocketOptions {
-                nodelay: self.manner.every > Duration::ZERO,
-                ..SocketOptions::default()
-            },
-            control: None,
-            owner: self.flows.len() as u32,
-            keys: None,
-        };
+        let options =
+            SocketOptions { nodelay: self.manner.every > Duration::ZERO, ..SocketOptions::default() };
+        let connect = Connect::new(Endpoint::new(any, 0), self.remote, self.flows.len() as u32);
+        let connect = Connect { reuse_addr: true, options, ..connect };
         match core.connect(now, &connect) {
             Ok(id) => self.flows.push(Begun {
                 id,
@@ -189,16 +181,7 @@ impl Receiver {
     }
 
     fn listen(&mut self, core: &mut Core, now: Instant) {
-        let listen = Listen {
-            local: self.local,
-            backlog: 4096,
-            reuse_port: false,
-            v6_only: false,
-            options: SocketOptions::default(),
-            control: None,
-            owner: LISTENER,
-            keys: None,
-        };
+        let listen = Listen::new(self.local, 4096, LISTENER);
         self.listener = Some(core.listen(now, &listen).expect("a host of its own has the port free").0);
     }
 

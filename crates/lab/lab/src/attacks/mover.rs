@@ -61,16 +61,8 @@ impl Mover {
 
     /// Sends `send` bytes to each client of `local`.
     pub(super) fn listen(&mut self, core: &mut Core, now: Instant, local: Endpoint, send: u64) {
-        let listen = Listen {
-            local,
-            backlog: 4096,
-            reuse_port: false,
-            v6_only: false,
-            options: self.options,
-            control: None,
-            owner: LISTENERS + self.listeners.len() as u32,
-            keys: None,
-        };
+        let owner = LISTENERS + self.listeners.len() as u32;
+        let listen = Listen { options: self.options, ..Listen::new(local, 4096, owner) };
         let (id, _) = core.listen(now, &listen).expect("a host of its own has the port free");
         self.listeners.push((id, send));
     }
@@ -80,15 +72,9 @@ impl Mover {
     pub(super) fn order(&mut self, core: &mut Core, now: Instant, mut orders: VecDeque<Order>, reads: bool) {
         while let Some(order) = orders.pop_front() {
             let any = if order.remote.addr.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
-            let connect = Connect {
-                local: Endpoint::new(any, 0),
-                remote: order.remote,
-                reuse_addr: true,
-                options: self.options,
-                control: None,
-                owner: if reads { self.next_owner() } else { NOBODY },
-                keys: None,
-            };
+            let owner = if reads { self.next_owner() } else { NOBODY };
+            let (options, connect) = (self.options, Connect::new(Endpoint::new(any, 0), order.remote, owner));
+            let connect = Connect { reuse_addr: true, options, ..connect };
             match core.connect(now, &connect) {
                 Ok(id) if reads => return self.keep(id, order.send, orders),
                 Ok(_) => return,
