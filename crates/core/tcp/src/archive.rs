@@ -230,7 +230,7 @@ mod tests {
     //! Goal: a connection made from the archive is in every variable the one that would have been made without it, its
     //! SYN or SYN-ACK too; and what is archived depends on nothing that a connection lived through.
     use super::*;
-    use crate::testing::{End, MTU, Pair, cx, open, policy};
+    use crate::tests::ends::{End, MTU, Pair, cx, open, policy};
     use crate::{Config, Opening, Quirks, TxLimits};
     use alloc::format;
     use alloc::string::String;

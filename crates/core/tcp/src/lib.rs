@@ -81,10 +81,6 @@ mod vitals;
 mod window;
 
 #[cfg(test)]
-mod scope;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;
 
 pub use archive::Archived;

@@ -292,7 +292,7 @@ mod tests {
     //! Goal: who is held up by its core says so until it sends again, and the account stands still when the connection
     //! ends. (What the others say is tested over paths, in `emu`.)
     use super::*;
-    use crate::testing::{Pair, cx};
+    use crate::tests::ends::{Pair, cx};
 
     #[test]
     fn a_port_without_room() {

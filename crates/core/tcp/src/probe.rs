@@ -160,7 +160,7 @@ mod tests {
     //! a sample of the round-trip time as it was taken.
     use super::*;
     use crate::TxLimits;
-    use crate::testing::{Pair, cx};
+    use crate::tests::ends::{Pair, cx};
     use alloc::vec::Vec;
 
     #[derive(Default)]

@@ -2,8 +2,10 @@
 //! and the rules of the timers, windows and repairs that no peer can see directly. (`tests/connection` looks
 //! from outside.)
 
+pub(crate) mod ends;
 mod limited;
 mod sacks;
+mod scope;
 
 use alloc::vec::Vec;
 
@@ -12,7 +14,7 @@ use wire::tcp::Flags;
 
 use crate::connection::Bits;
 use crate::recovery::Phase;
-use crate::testing::{End, MSS, Packet, Pair, cx};
+use crate::tests::ends::{End, MSS, Packet, Pair, cx};
 use crate::{Config, Cx, Disposition, Error, Events, SocketOptions, State, WriteError};
 
 const fn ms(n: u64) -> Duration {

@@ -427,7 +427,7 @@ mod tests {
     //! Goal: what the receive buffer learns from single rounds, and when it forgets the shortest round trip.
     use super::*;
     use crate::SocketOptions;
-    use crate::testing::{Pair, cx};
+    use crate::tests::ends::{Pair, cx};
 
     /// The receive buffer after a round in which `taken` bytes came in 10 ms, where the most was `best`.
     fn buffer_after(best: u32, taken: u32) -> u32 {

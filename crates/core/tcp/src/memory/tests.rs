@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use base::Duration;
 
 use super::*;
-use crate::testing::{End, MSS, Pair, cx};
+use crate::tests::ends::{End, MSS, Pair, cx};
 use crate::{Config, SocketOptions, WriteError};
 
 const LEAST: usize = 2 * CHUNK;
@@ -124,7 +124,7 @@ fn what_arrives_finds_the_least_and_the_window_says_so() {
 }
 
 /// One segment of one byte at the far edge of the window, and `data` bytes in between in front of it.
-fn edge(pair: &mut Pair, data: usize) -> Vec<crate::testing::Packet> {
+fn edge(pair: &mut Pair, data: usize) -> Vec<crate::tests::ends::Packet> {
     write(&mut pair.a, pair.now, 64 << 10).expect("there is room");
     let sent = pair.a.drain(pair.now);
     let mut last = sent.last().expect("something left").clone();

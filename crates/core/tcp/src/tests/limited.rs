@@ -5,7 +5,7 @@ use cc::{Controller, Signal};
 
 use super::{bytes, ms};
 use crate::Cx;
-use crate::testing::{MSS, Pair, cx};
+use crate::tests::ends::{MSS, Pair, cx};
 use alloc::vec::Vec;
 
 /// In congestion avoidance, with a window of six segments at least that was full all the time.

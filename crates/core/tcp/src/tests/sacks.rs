@@ -7,7 +7,7 @@ use base::Seq;
 use wire::tcp::{Flags, SackBlocks};
 
 use super::{bytes, flight, ms};
-use crate::testing::{MSS, Packet, Pair};
+use crate::tests::ends::{MSS, Packet, Pair};
 use crate::{Config, SocketOptions};
 
 /// Without timestamps, so that bare headers do for acknowledgments.
