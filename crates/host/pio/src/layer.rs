@@ -203,10 +203,6 @@ impl<L: Layer> PacketIo for L {
         self.below_mut().on_flow(key, lives);
     }
 
-    fn wants_round_trips(&self) -> bool {
-        self.below().wants_round_trips()
-    }
-
     fn on_round_trip(&mut self, key: &FlowKey, srtt: Duration) {
         self.below_mut().on_round_trip(key, srtt);
     }

@@ -51,6 +51,8 @@ pub struct Caps {
     /// Received segments may carry only a pseudo-header sum without being marked so, because the sender is on this very
     /// machine and the port cannot tell (AF_XDP): a field that holds exactly that sum is as good as verified.
     pub local_peer: bool,
+    /// The port holds what comes, so that it wants to know how long round trips take ([`PacketIo::on_round_trip`]).
+    pub wants_round_trips: bool,
     /// Why the link does not go by a faster way that was tried first, in words; `None` if nothing was refused.
     pub fallback: Option<String>,
 }
@@ -72,6 +74,7 @@ impl Caps {
             tso_max: 0,
             headroom: 0,
             local_peer: false,
+            wants_round_trips: false,
             fallback: None,
         }
     }
@@ -348,11 +351,6 @@ pub trait PacketIo: Send {
     /// A flow began or ended at a port that [`NetEvent::Shared`] has named.
     fn on_flow(&mut self, key: &FlowKey, lives: bool) {
         let _ = (key, lives);
-    }
-
-    /// Does the port hold what comes, so that it wants to know how long round trips take? It always says the same.
-    fn wants_round_trips(&self) -> bool {
-        false
     }
 
     /// The stack has measured how long a round trip of a flow takes, smoothed (RFC 6298): a port that holds what comes

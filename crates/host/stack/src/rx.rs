@@ -401,7 +401,7 @@ impl Core {
             let merged = merged(segment.payload.len() + rest.len() as usize, packet.meta.gso_size);
             return self.on_segment(now, flow, sender, &Segment { merged, rest: Some(&rest), ..segment });
         }
-        if segment.merged > 1 && self.port.wants_round_trips {
+        if segment.merged > 1 && self.port.caps.wants_round_trips {
             self.tell_port(flow, &arrival.key);
         }
         if let Some(index) = self.may_adopt(flow, sender.batch) {

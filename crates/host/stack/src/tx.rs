@@ -35,8 +35,6 @@ pub(crate) struct Port {
     pub(crate) caps: Caps,
     /// How the checksums of what it receives are summed up.
     pub(crate) summer: Summer,
-    /// It holds what comes, and wants to know of round trips.
-    pub(crate) wants_round_trips: bool,
     /// A frame taken for a segment that then was not due.
     spare: Option<Frame>,
     /// Frame for a super-segment, and its capacity, where the port keeps such frames apart.
@@ -99,12 +97,10 @@ impl Port {
         let (src, dst) = (Addr::UNSPECIFIED_V4, Addr::UNSPECIFIED_V4);
         let below = Below { link, src, dst, tos: 0, ttl: 0, label: 0 };
         let direct_from = io.gathers().unwrap_or(usize::MAX);
-        let wants_round_trips = io.wants_round_trips();
         Port {
             io,
             caps,
             summer: pio::summer(),
-            wants_round_trips,
             spare,
             long,
             long_limits,

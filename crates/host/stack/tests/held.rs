@@ -75,13 +75,14 @@ fn every_mode_delivers_the_same() {
 
 /// A port that asks for round trips, and writes down what it hears.
 struct Asking {
+    caps: Caps,
     pair: Pair,
     heard: Arc<Mutex<Vec<(FlowKey, Duration)>>>,
 }
 
 impl PacketIo for Asking {
     fn caps(&self) -> &Caps {
-        self.pair.caps()
+        &self.caps
     }
 
     fn take(&mut self) -> Option<Frame> {
@@ -108,10 +109,6 @@ impl PacketIo for Asking {
         self.pair.waker()
     }
 
-    fn wants_round_trips(&self) -> bool {
-        true
-    }
-
     fn on_round_trip(&mut self, key: &FlowKey, srtt: Duration) {
         self.heard.lock().unwrap().push((*key, srtt));
     }
@@ -121,7 +118,8 @@ impl PacketIo for Asking {
 fn a_port_that_merges_hears_how_long_the_round_trip_takes() {
     let heard: Arc<Mutex<Vec<_>>> = Arc::default();
     let (near, pair) = pair(&PairConfig { frames: 64, ..PairConfig::offloads() }).unwrap();
-    let port = Asking { pair, heard: heard.clone() };
+    let caps = Caps { wants_round_trips: true, ..pair.caps().clone() };
+    let port = Asking { caps, pair, heard: heard.clone() };
     let cores = (config(1, CLIENT, CLIENT_V6), config(2, SERVER, SERVER_V6));
     let world = World::of(Core::new(cores.0, Box::new(near)), Core::new(cores.1, Box::new(port)));
     let (mut world, client, server) = connected(world);

@@ -283,10 +283,6 @@ impl PacketIo for Card {
         self.ask(Ask::Flow(*key, lives));
     }
 
-    fn wants_round_trips(&self) -> bool {
-        self.round_trips.is_some()
-    }
-
     fn on_round_trip(&mut self, key: &FlowKey, srtt: Duration) {
         if let Some(round_trips) = &self.round_trips {
             round_trips.tell(self.steering.strong_flow(key), srtt);

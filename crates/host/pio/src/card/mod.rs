@@ -304,7 +304,7 @@ impl Card {
         let sums = below.caps().tx_checksum;
         let keeps_long = below.caps().tso_max > 0;
         // What the port does not sum, the worker at the link does.
-        let caps = Caps { tx_checksum: true, ..below.caps().clone() };
+        let caps = Caps { tx_checksum: true, wants_round_trips: config.holds(), ..below.caps().clone() };
         debug_assert!(sums || below.caps().tso_max == 0, "segments are cut where they are summed");
         let mut pool = FramePool::new((config.receivers * SUPERS) as u32, SUPER)?;
         let (host, bell) = doorbell()?;

@@ -331,7 +331,7 @@ fn held_for(told: Option<(u16, Duration)>) -> Duration {
     let config = CardConfig { engine: Some(engine), ..CardConfig::new(2, 3) };
     let hands = time.clone();
     let mut card = Card::in_turns(Box::new(wire), &config, move || hands.now()).expect("memory");
-    assert!(card.wants_round_trips());
+    assert!(card.caps().wants_round_trips);
     if let Some((flow, srtt)) = told {
         let bytes = segment(flow, 0, Flags::ACK, b"any");
         let seen = crate::look::look(&bytes, bytes.len(), Medium::Ethernet).expect("TCP");
@@ -385,6 +385,6 @@ fn a_card_that_holds_nothing_asks_for_no_round_trips() {
         let (wire, _far) = Wire::new(512);
         let config = CardConfig { engine, ..CardConfig::new(1, 3) };
         let card = Card::in_turns(Box::new(wire), &config, time).expect("memory");
-        assert!(!card.wants_round_trips(), "{engine:?}");
+        assert!(!card.caps().wants_round_trips, "{engine:?}");
     }
 }

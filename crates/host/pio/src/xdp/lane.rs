@@ -94,41 +94,25 @@ impl Lane {
     pub(super) fn open(config: &LaneConfig, pool: &FramePool) -> io::Result<Lane> {
         let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0)?;
         let registered = register(&socket, pool, config.requests != Requests::default())?;
-        let (rx, fill, tx, completion) = rings(&socket, config)?;
+        let rings = rings(&socket, config)?;
         let grant = Grant::new(registered, bind_best(&socket, config)?, config.requests);
-        tune(&socket, config);
-        Ok(Lane {
-            rx,
-            fill,
-            tx,
-            completion,
-            queue: config.queue,
-            owed: config.rx,
-            grant,
-            faults: Faults::default(),
-            tx_lost: 0,
-            socket,
-        })
+        Ok(Lane::on(socket, rings, config, grant))
     }
 
     /// A lane on another queue of the same interface, on the same UMEM and as `first` was bound (Linux 5.10).
     pub(super) fn share(config: &LaneConfig, first: &Lane) -> io::Result<Lane> {
         let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0)?;
-        let (rx, fill, tx, completion) = rings(&socket, config)?;
+        let rings = rings(&socket, config)?;
         bind(&socket, config, libc::XDP_SHARED_UMEM, first.socket.as_raw_fd() as u32)?;
+        Ok(Lane::on(socket, rings, config, first.grant))
+    }
+
+    /// On a socket that is bound.
+    fn on(socket: OwnedFd, rings: Rings, config: &LaneConfig, grant: Grant) -> Lane {
         tune(&socket, config);
-        Ok(Lane {
-            rx,
-            fill,
-            tx,
-            completion,
-            queue: config.queue,
-            owed: config.rx,
-            grant: first.grant,
-            faults: Faults::default(),
-            tx_lost: 0,
-            socket,
-        })
+        let (rx, fill, tx, completion) = rings;
+        let (queue, owed, faults) = (config.queue, config.rx, Faults::default());
+        Lane { rx, fill, tx, completion, queue, owed, grant, faults, tx_lost: 0, socket }
     }
 
     pub(super) fn fd(&self) -> RawFd {
