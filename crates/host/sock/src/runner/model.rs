@@ -7,7 +7,7 @@
 
 use super::lead::{Alarm, Lead, Rank};
 use super::waiting::Waiting;
-use super::{Handoff, Waiter};
+use super::Waiter;
 use ring::Sleeper;
 use std::collections::{HashSet, VecDeque};
 
