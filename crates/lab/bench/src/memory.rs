@@ -294,15 +294,20 @@ impl Bed {
 
     /// Opens client connections until there are `count`, over which nothing is said.
     pub(crate) fn open_idle(&mut self, count: u32, sources: u32) -> Result<(), String> {
+        self.open_by(count, sources, |bed, _| bed.idle_step())
+    }
+
+    /// Opens client connections until there are `count`, and makes steps meanwhile.
+    fn open_by(&mut self, count: u32, sources: u32, step: fn(&mut Bed, u32)) -> Result<(), String> {
         let begin = now();
         let before = self.served.len();
         while (self.served.len() as u32) < count {
             let ahead = (self.conns.len() as u32).saturating_sub(self.served.len() as u32);
             let room = 1_024u32.saturating_sub(ahead).min(count - self.conns.len() as u32);
             (0..room).for_each(|_| self.open(sources));
-            self.idle_step();
+            step(self, sources);
             let opened = (self.served.len() - before) as f64;
-            if begin.elapsed().as_secs_f64() > 20.0 + opened / 50_000.0 {
+            if begin.elapsed().as_secs_f64() > 100.0 + opened / 50_000.0 {
                 return Err(format!("stalled at {} connections", self.served.len()));
             }
         }

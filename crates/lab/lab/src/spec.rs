@@ -513,9 +513,6 @@ impl Experiment {
 
     /// Returns the points with their values as they are shown.
     pub(crate) fn shown_points(&self) -> Vec<Point> {
-        let shown = |point: Vec<(String, toml::Value)>| {
-            point.into_iter().map(|(place, value)| (place, show(&value))).collect()
-        };
         self.points().into_iter().map(shown).collect()
     }
 

@@ -15,22 +15,10 @@ fn bed(connections: u32, active: u32) -> Bed {
     bed
 }
 
-/// Opens connections until so many are established.
-fn open(bed: &mut Bed, connections: u32) {
-    let begin = now();
-    while (bed.served.len() as u32) < connections {
-        let ahead = (bed.conns.len() as u32).saturating_sub(bed.served.len() as u32);
-        let room = AHEAD.saturating_sub(ahead).min(connections - bed.conns.len() as u32);
-        (0..room).for_each(|_| bed.open(SOURCES));
-        bed.step(SOURCES);
-        assert!(begin.elapsed().as_secs_f64() < 100.0, "stalled at {} connections", bed.served.len());
-    }
-}
-
 /// Requests a second over `active` of so many connections.
 pub(crate) fn rate(connections: u32, active: u32, seconds: f64) -> f64 {
     let mut bed = bed(connections, active);
-    open(&mut bed, connections);
+    bed.open_by(connections, SOURCES, Bed::step).expect("progress");
     let warm = now();
     while warm.elapsed().as_secs_f64() < seconds / 4.0 {
         bed.step(SOURCES);
@@ -45,9 +33,9 @@ pub(crate) fn rate(connections: u32, active: u32, seconds: f64) -> f64 {
 /// Bytes of resident memory for each end of so many idle connections, beyond what a few have warmed up.
 pub(crate) fn rest(connections: u32) -> Result<f64, String> {
     let mut bed = bed(connections, 0);
-    open(&mut bed, AHEAD);
+    bed.open_by(AHEAD, SOURCES, Bed::step)?;
     let before = resident()?;
     let more = connections.saturating_sub(AHEAD).max(1);
-    open(&mut bed, AHEAD + more);
+    bed.open_by(AHEAD + more, SOURCES, Bed::step)?;
     Ok((resident()? - before) as f64 / f64::from(2 * more))
 }

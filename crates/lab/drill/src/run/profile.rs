@@ -338,12 +338,8 @@ pub fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Result<()
             Some((_, ours)) => set(config, row, (*ours).to_string()),
             None => refused(),
         },
-        (Quirk(quirk), ["0"]) => {
-            *quirk(&mut config.tcp.quirks) = false;
-            Ok(())
-        }
-        (Quirk(quirk), ["1"]) => {
-            *quirk(&mut config.tcp.quirks) = true;
+        (Quirk(quirk), [bit @ ("0" | "1")]) => {
+            *quirk(&mut config.tcp.quirks) = *bit == "1";
             Ok(())
         }
         (Only(values), [value]) if values.contains(value) => Ok(()),
