@@ -283,11 +283,14 @@ fn one_epoll_wait_names_a_descriptor_once() {
 }
 
 /// A server that runs a program which inherits its connection and never uses it, and goes on with the connection
-/// meanwhile, as git does with `index-pack`. Then a program that does use it.
+/// meanwhile, as git does with `index-pack`, or when that has ended. Then a program that does use it, and one that ends
+/// it.
 const STARTS: &str = "
 import socket, subprocess, sys
 s = socket.create_server(('', 8230))
 c, _ = s.accept()
+# A shell that makes a process of its own, and both end.
+subprocess.run(['sh', '-c', '/bin/true; exit 0'], pass_fds=[c.fileno()], check=True)
 idle = subprocess.Popen(['sleep', '40'], pass_fds=[c.fileno()])
 c.sendall(b'go')
 got = bytearray()
@@ -297,9 +300,13 @@ while len(got) < 1000000:
     got += more
 idle.kill()
 assert got == bytes(i % 251 for i in range(1000000))
-says = 'import socket, sys; socket.socket(fileno=int(sys.argv[1])).sendall(b\"child\")'
-subprocess.run([sys.executable, '-c', says, str(c.fileno())], pass_fds=[c.fileno()], check=True)
-c.close()
+says = 'import socket, sys; s = socket.socket(fileno=int(sys.argv[1])); s.sendall(b\"child\")'
+for how in ('', '; s.shutdown(socket.SHUT_WR)'):
+    subprocess.run([sys.executable, '-c', says + how, str(c.fileno())], pass_fds=[c.fileno()], check=True)
+    if not how:
+        c.sendall(b' parent ')
+# The peer has read the end, though this process has the connection.
+assert c.recv(1) == b''
 ";
 
 const SENDS: &str = "
@@ -323,7 +330,7 @@ fn a_connection_stays_with_the_parent_of_a_program_that_does_not_use_it() {
     let Some(bed) = Bed::if_root(true) else { return };
     let _server = launch(&bed, &["python3", "-c", STARTS]);
     let said = bed.in_ns_within(&bed.client, 30, "python3", &["-c", SENDS, SERVER_ADDR]);
-    assert_eq!(said.as_deref(), Ok("child\n"));
+    assert_eq!(said.as_deref(), Ok("child parent child\n"));
 }
 
 /// A child that has not used its connection forks another, and both have the connection.

@@ -4,7 +4,7 @@ use crate::boundary::errno;
 use crate::hooks::real;
 use crate::stack::Stack;
 use crate::table::Held;
-use libc::{c_int, c_void};
+use libc::{c_int, c_void, pollfd};
 use sock::{Errno, Fd, RecvFlags, SendFlags, Shutdown, Sockets};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -79,8 +79,10 @@ pub(crate) struct Pump {
     below: End,
     inwards: Lane,
     outwards: Lane,
-    /// The child has closed its socket.
+    /// The child has closed its socket, or its receiving half.
     left: bool,
+    /// The child has ended the connection's sending half, not only its own socket.
+    ended: bool,
     /// The connection is no more.
     over: bool,
     /// Its user is this process, whose end waits for it.
@@ -128,6 +130,7 @@ impl Pump {
             inwards: Lane::default(),
             outwards: Lane::default(),
             left: false,
+            ended: false,
             over: false,
             own: None,
         }
@@ -166,6 +169,11 @@ impl Pump {
         self.child.readable |= ends || any(libc::EPOLLIN);
         self.child.writable |= any(libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR);
         self.left |= any(libc::EPOLLHUP | libc::EPOLLERR);
+    }
+
+    /// The child says that it ends what it sends (shutdown).
+    pub(crate) fn on_end(&mut self) {
+        self.ended = true;
     }
 
     /// Something happened to the connection.
@@ -239,11 +247,26 @@ impl Pump {
             unsafe { real::shutdown(self.fd, libc::SHUT_WR) };
         }
         if self.outwards.ended && self.outwards.is_empty() && !self.outwards.told {
+            // A child that closed its socket leaves the connection to any other process that has it, such as this one;
+            // one that ended it, ends it.
+            let leaves = !self.ended && hangs_up(self.fd);
+            if leaves && !self.left {
+                // The event is on its way, and behind what the child may have said.
+                return;
+            }
             self.outwards.told = true;
-            // A child that closed its socket leaves the connection to any other process that has it; one that ended it,
-            // ends it. The connection may be over by now.
-            let _ = stack.hosted.shutdown(self.held.below(), Shutdown::Write);
+            if !leaves {
+                // The connection may be over by now.
+                let _ = stack.hosted.shutdown(self.held.below(), Shutdown::Write);
+            }
             self.own = None;
         }
     }
+}
+
+/// Returns true if nothing has the other end of the socket any more, or both its halves are shut.
+fn hangs_up(fd: c_int) -> bool {
+    let mut row = pollfd { fd, events: 0, revents: 0 };
+    // SAFETY: a row of this frame's.
+    unsafe { real::poll(&raw mut row, 1, 0) == 1 && row.revents & libc::POLLHUP != 0 }
 }

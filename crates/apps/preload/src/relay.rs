@@ -63,6 +63,8 @@ enum Request {
     Connect = 8,
     /// On a listener's channel: to be told of connections of the kernel's part again.
     Again = 9,
+    /// It ends what it sends over a connection that it has taken. Closing its socket is no such end.
+    End = 10,
 }
 
 /// Bytes of a request (which, and of what), and of the names that answer it: our end and the peer's.
@@ -182,6 +184,14 @@ pub(crate) fn settle(held: &Held) -> Result<(), Refused> {
     drop(more);
     held.set_kind(Kind::Relayed);
     Ok(())
+}
+
+/// The process ends what it sends over a relayed connection: the shutdown of its socket follows.
+pub(crate) fn tell_end(held: &Description) {
+    if let Some(relayed) = held.more().relayed.filter(|relayed| relayed.channel != NONE) {
+        // That process may be gone, and the connection with it.
+        tell(relayed.channel, &words(Request::End, relayed.handle));
+    }
 }
 
 /// Takes connections before another program has this process. Standard input, output and error must be sockets by then,
@@ -531,7 +541,10 @@ impl Relay {
         let mut events = [epoll_event { events: 0, u64: 0 }; EVENTS];
         // SAFETY: as much room as is said.
         let n = unsafe { real::epoll_wait(self.kernels, events.as_mut_ptr(), EVENTS as c_int, 0) };
-        for event in &events[..usize::try_from(n).unwrap_or(0)] {
+        let events = &mut events[..usize::try_from(n).unwrap_or(0)];
+        // What a child says is heard before the end of its socket.
+        events.sort_by_key(|event| std::cmp::Reverse(event.u64));
+        for event in events {
             let (word, bits) = (event.u64, event.events);
             match word {
                 BELL => self.take_new(room),
@@ -603,6 +616,12 @@ impl Relay {
                     true
                 }
                 Heard::Again => self.look_again(at),
+                Heard::End(handle) => {
+                    let given = child.taken.contains(&handle);
+                    let pumps = self.pumps.iter_mut().flatten();
+                    pumps.filter(|pump| given && pump.handle() == handle).for_each(Pump::on_end);
+                    true
+                }
                 Heard::Port(wanted, proof) => self.open_port(at, proof, &wanted),
             };
             if !hears {
@@ -731,6 +750,8 @@ enum Heard {
     Question(Question),
     /// It has accepted a connection of the kernel's.
     Again,
+    /// It ends what it sends over a connection.
+    End(usize),
 }
 
 impl Child {
@@ -766,6 +787,7 @@ impl Child {
             request if request == Request::Take as u64 => Heard::Take(held),
             request if request == Request::Release as u64 => Heard::Released,
             request if request == Request::Again as u64 => Heard::Again,
+            request if request == Request::End as u64 => Heard::End(handle as usize),
             _ => Heard::Gone,
         }
     }

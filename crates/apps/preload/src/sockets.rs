@@ -732,6 +732,9 @@ pub(crate) unsafe fn shutdown(held: &Held, fd: c_int, how: c_int) -> Outcome<c_i
         // SAFETY: numbers alone.
         unsafe { c::ms_shutdown(stack::open()?.context(), below, how) };
     }
+    if held.kind() == Kind::Relayed && how != libc::SHUT_RD {
+        relay::tell_end(held);
+    }
     // SAFETY: numbers alone.
     answered(unsafe { real::shutdown(fd, how) })
 }
