@@ -68,10 +68,13 @@ impl Connection {
             self.heed_pause(cx);
         }
         self.last_rcv_ms = cx.now.as_millis() as u32;
-        if from_field(seg.window, self.snd_scale) != self.snd_wnd {
-            self.update_send_window(cx.config, seg, acked);
-        } else {
-            self.snd_wl1 = seg.seq;
+        // SND.WL1 is ahead where a bare acknowledgment came from beyond a hole, and its window is newer.
+        if acked > 0 || self.snd_wl1.at_or_before(seg.seq) {
+            if from_field(seg.window, self.snd_scale) != self.snd_wnd {
+                self.update_send_window(cx.config, seg, acked);
+            } else {
+                self.snd_wl1 = seg.seq;
+            }
         }
         if acked > 0 {
             cx.counters.predicted_acks += 1;
