@@ -290,7 +290,7 @@ impl Connection {
             State::Closed => {}
             State::SynSent => self.finish(cx),
             // Both FINs were sent: there is nothing left that a RST could tell (RFC 9293, section 3.10.5).
-            State::Closing | State::LastAck if self.tx.is_empty() => self.finish(cx),
+            State::Closing | State::LastAck if self.tx.is_empty() && self.flight() > 0 => self.finish(cx),
             _ => {
                 self.error.get_or_insert(Error::Aborted);
                 self.reset(cx);
