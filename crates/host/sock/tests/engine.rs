@@ -3,8 +3,8 @@
 use base::{Addr, Duration, Endpoint, Instant};
 use pio::{PairConfig, pair};
 use sock::{Clock, Engine, EpollEvent, EpollOp, Errno, Family, Fd, Limits, PollFd, Ready, options};
-use stack::{Core, CoreConfig, OwnAddr};
-use std::sync::Arc;
+use stack::{Core, CoreConfig, OwnAddr, Row};
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tcp::Shutdown;
 
@@ -26,7 +26,12 @@ struct World {
     clock: Virtual,
 }
 
-fn engine(addr: Addr, v6: [u8; 16], port: impl pio::PacketIo + 'static, clock: &Virtual) -> Engine {
+fn engine(
+    addr: Addr,
+    v6: [u8; 16],
+    port: impl pio::PacketIo + 'static,
+    clock: &(impl Clock + Clone + 'static),
+) -> Engine {
     let addresses = vec![OwnAddr { addr, prefix: 24 }, OwnAddr { addr: Addr::v6(v6), prefix: 64 }];
     let config = CoreConfig { seed: 7, addresses, ..CoreConfig::default() };
     Engine::new(Core::new(config, Box::new(port)), Box::new(clock.clone()), Limits::default())
@@ -744,4 +749,48 @@ fn options_of_a_connection_are_told_as_on_linux() {
     let mut nobody = [0; 12];
     assert_eq!(w.server.getsockopt(s, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut nobody), Ok(12));
     assert_eq!((&nobody[..4], &nobody[4..]), (&[0; 4][..], &[0xff; 8][..]));
+}
+
+/// A clock that goes on by 20 us with each look, and lets the far end answer.
+#[derive(Clone)]
+struct Answered(Virtual, Arc<Mutex<Option<Engine>>>);
+
+impl Clock for Answered {
+    fn now(&self) -> Instant {
+        if let Some(far) = &mut *self.1.lock().unwrap() {
+            far.turn().unwrap();
+        }
+        self.0.0.fetch_add(20_000, Ordering::Relaxed);
+        self.0.now()
+    }
+}
+
+/// On veth an answer arrives while the call that sends still runs: it is received in the turn of what it answers.
+#[test]
+fn an_answer_in_the_turn_of_what_it_answers_took_its_time() {
+    let World { server, clock, .. } = World::new();
+    drop(server);
+    let (a, b) = pair(&PairConfig::default()).unwrap();
+    let mut server = engine(SERVER, v6(1), b, &clock);
+    let listener = server.socket(Family::V4).unwrap();
+    server.bind(listener, Endpoint::new(SERVER, 80)).unwrap();
+    server.listen(listener, 16).unwrap();
+    let clock = Answered(clock, Arc::new(Mutex::new(Some(server))));
+    let mut client = engine(CLIENT, v6(2), a, &clock);
+    let fd = client.socket(Family::V4).unwrap();
+    assert_eq!(client.connect(fd, Endpoint::new(SERVER, 80)), Err(Errno::EINPROGRESS));
+    let mut answered = 0;
+    for _ in 0..20 {
+        let turn = client.turn().unwrap();
+        answered += u32::from(turn.sent > 0 && turn.received > 0);
+        let _ = client.write(fd, &[7; 3_000]);
+    }
+    assert!(answered > 10, "{answered}");
+    let (mut found, now) = (None, client.now());
+    client.core().for_each(now, &mut |row| {
+        if let Row::Connection(tcp) = row {
+            found = Some(tcp.info(now).min_rtt);
+        }
+    });
+    assert_eq!(found, Some(Duration::from_micros(20)));
 }

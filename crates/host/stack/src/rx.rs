@@ -82,9 +82,8 @@ impl Rx {
 impl Core {
     /// Receives and processes a bounded number of packets.
     /// RFC 9293, MUST-59.
-    pub(crate) fn receive(&mut self, clock: &dyn Fn() -> Instant, rx: &mut Rx, turn: &mut Turn) {
+    pub(crate) fn receive(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
         self.end_adopted();
-        let mut now = self.now;
         let mut left = self.batches;
         while left > 0 {
             left -= 1;
@@ -108,8 +107,6 @@ impl Core {
                 break;
             }
             turn.more |= left == 0;
-            now = clock();
-            self.now = now;
         }
         self.stats.packets_in += u64::from(turn.received);
         if rx.holds() {

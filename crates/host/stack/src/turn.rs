@@ -66,29 +66,13 @@ impl Core {
     /// The port's error; timers and the rest of the turn happened nevertheless. [`IoError::Gone`] for ever
     /// after a panic in a turn: it has ended the core ([`Core::is_over`]).
     pub fn turn(&mut self, now: Instant) -> Result<Turn, IoError> {
-        self.turn_by(&|| now)
-    }
-
-    /// Turns as [`Core::turn`] does, by a clock. It is read when the turn begins, when something has left before
-    /// packets are received, and between batches of packets. An answer may arrive while the call that sends still runs
-    /// (on veth), and its round trip must not seem shorter than it was. [`Core::now`] is the last time that was read.
-    ///
-    /// # Errors
-    /// As for [`Core::turn`].
-    pub fn turn_by(&mut self, clock: &dyn Fn() -> Instant) -> Result<Turn, IoError> {
         let fuse = Fuse(self);
-        let turned = fuse.0.round(clock);
+        let turned = fuse.0.round(now);
         std::mem::forget(fuse);
         turned
     }
 
-    /// Returns the time of the last turn.
-    pub fn now(&self) -> Instant {
-        self.now
-    }
-
-    fn round(&mut self, clock: &dyn Fn() -> Instant) -> Result<Turn, IoError> {
-        let mut now = clock();
+    fn round(&mut self, now: Instant) -> Result<Turn, IoError> {
         self.now = now;
         self.starved = false;
         self.stats.turns += 1;
@@ -99,11 +83,7 @@ impl Core {
         let Some(mut scratch) = self.scratch.take() else { return Err(IoError::Gone) };
         self.take_net_events(now, &mut scratch);
         self.flush_held(now, &mut turn);
-        if turn.sent > 0 {
-            self.now = clock();
-        }
-        self.receive(clock, &mut scratch.rx, &mut turn);
-        now = self.now;
+        self.receive(now, &mut scratch.rx, &mut turn);
         if !self.port.looped.is_empty() {
             self.receive_looped(now, &mut scratch.rx, &mut turn);
         }

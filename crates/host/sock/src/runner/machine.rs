@@ -82,19 +82,25 @@ impl Engine {
     /// The port's error; timers and the rest of the turn happened nevertheless.
     pub fn turn(&mut self) -> Result<Turn, IoError> {
         let fuse = Fuse(self);
-        let Engine { core, clock, .. } = &mut *fuse.0;
-        let turn = core.turn_by(&|| clock.now());
+        let turn = fuse.0.round();
         std::mem::forget(fuse);
-        self.now = self.core.now();
         self.publish(Core::notices);
         turn
     }
 
+    /// What was written leaves first. The answer may arrive while the call that sends still runs (on veth), so what
+    /// arrives does so at a later time: its round trip must not seem shorter than it was.
+    fn round(&mut self) -> Result<Turn, IoError> {
+        let now = self.clock.now();
+        let sent = self.core.flush(now);
+        self.now = if sent.as_ref().is_ok_and(|sent| *sent == 0) { now } else { self.clock.now() };
+        let turn = self.core.turn(self.now)?;
+        Ok(Turn { sent: turn.sent + sent?, ..turn })
+    }
+
     /// One round of the stack for an owner other than this engine's descriptors: it takes the notices.
     pub(crate) fn turn_for(&mut self, notices: &mut Vec<Notice>) -> Result<Turn, IoError> {
-        let Engine { core, clock, .. } = self;
-        let turn = core.turn_by(&|| clock.now());
-        self.now = self.core.now();
+        let turn = self.round();
         self.core.notices(notices);
         turn
     }
