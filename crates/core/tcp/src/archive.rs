@@ -101,9 +101,8 @@ impl Connection {
         options: &SocketOptions,
         path_mtu: u16,
     ) -> Option<(Archived, Transmit)> {
-        const SPECIAL: Bits = Bits(Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0 | Bits::MICROS.0);
         let active = self.bits.has(Bits::ACTIVE);
-        if self.bits.has(SPECIAL)
+        if self.bits.has(Bits::NOT_CACHED)
             || options.max_pacing.is_some()
             || !options.times.is_predicted()
             || (!active && self.peer_mss == 0)
@@ -117,6 +116,10 @@ impl Connection {
         let state = if active { State::SynSent } else { State::SynReceived };
         let conn = Connection::begin(&mut place, cx, &open, control, state);
         let ours = conn.bits;
+        if ours.has(Bits::NOT_CACHED) {
+            // This peer agreed to less than the next one may.
+            return None;
+        }
         if active {
             conn.ask(cx.config);
         } else {

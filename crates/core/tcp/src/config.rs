@@ -7,6 +7,7 @@ use alloc::string::{String, ToString};
 use base::Duration;
 use cc::HyStartLimits;
 
+use crate::bits::Bits;
 use crate::{EcnPolicy, FastOpenKeys, Quirks, SocketOptions, Times};
 
 const MIB: u32 = 1 << 20;
@@ -429,6 +430,17 @@ impl Config {
     pub fn socket_options(&self) -> SocketOptions {
         let Config { keep_idle, keep_interval, keep_count, .. } = *self;
         SocketOptions { keep_idle, keep_interval, keep_count, ..SocketOptions::default() }
+    }
+
+    /// Returns the options of TCP that connections offer to every peer.
+    #[inline(always)]
+    pub(crate) fn offered(&self) -> Bits {
+        let mut bits = self.quirks.bits();
+        let stamps = if self.usec_timestamps { Bits::MICROS } else { Bits::MILLIS };
+        bits.put(stamps, self.timestamps);
+        bits.put(Bits::SACK, self.sack);
+        bits.put(Bits::SCALING, self.window_scaling);
+        bits
     }
 
     /// The order of options in a SYN.

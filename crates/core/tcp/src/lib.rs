@@ -3,15 +3,15 @@
 //! Nothing here reads a clock, knows a thread or touches a device. The caller passes time and the core's
 //! shared things in a [`Cx`].
 //!
-//! `connection` holds the variables and their drawing. `input` is the list of checks of RFC 9293, section 3.10.7,
-//! in its order, with a short path in front; `output` decides on the next segment and builds it; `application` is
-//! what the owner calls. `sent` knows when what is in flight left, `rack` tells losses by it, `tail_probe` asks
-//! when nothing comes back. `recovery` repairs, `prr` meters it, `retransmission` chooses what is sent again,
-//! `resent` knows what that was. `marks` keeps what the application said about places in its stream. `timers` has
-//! three dates, `window` the receive window and its tuning, `reassembly` what came too early, `icmp` and `path` the
-//! size of segments, `ecn` marks, `accecn` their exact count, `fast_open` data with the SYN, `account` what is counted
-//! for the owner alone, `auth` signs, `defer` lets what is half-open wait for data. Whatever is rare
-//! lives in a box that exists only while it is needed.
+//! `connection` holds the variables and their drawing, `bits` its flags. `input` is the list of checks of RFC 9293,
+//! section 3.10.7, in its order, with a short path in front; `output` decides on the next segment and builds it;
+//! `application` is what the owner calls. `sent` knows when what is in flight left, `rack` tells losses by it,
+//! `tail_probe` asks when nothing comes back. `recovery` repairs, `prr` meters it, `retransmission` chooses what is
+//! sent again, `resent` knows what that was. `marks` keeps what the application said about places in its stream.
+//! `timers` has three dates, `window` the receive window and its tuning, `reassembly` what came too early, `icmp` and
+//! `path` the size of segments, `ecn` marks, `accecn` their exact count, `fast_open` data with the SYN, `account` what
+//! is counted for the owner alone, `auth` signs, `defer` lets what is half-open wait for data. Whatever is rare lives
+//! in a box that exists only while it is needed.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ mod application;
 mod archive;
 mod assembler;
 pub mod auth;
+mod bits;
 mod chain;
 mod charge;
 mod config;

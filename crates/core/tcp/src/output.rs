@@ -55,11 +55,6 @@ impl core::ops::BitOrAssign for Due {
     }
 }
 
-/// A connection with one of these has more to say, or says it otherwise, than its timestamps.
-const UNUSUAL: Bits = Bits(
-    Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0 | Bits::REPEATS_FIN.0 | Bits::TELLS_ALL.0 | Bits::MICROS.0,
-);
-
 /// A segment decided on, before it has a header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
@@ -110,7 +105,7 @@ impl Connection {
         self.segs_out = self.segs_out.wrapping_add(1);
         // Mostly the timestamps are all there is to tell. Such a segment is written straight to where it is
         // returned: it is too large to be moved for every one.
-        let usual = !plan.flags.has(Flags::SYN) && !self.bits.has(UNUSUAL);
+        let usual = !plan.flags.has(Flags::SYN) && !self.bits.has(Bits::OWN_HEADER);
         if !usual || self.reassembly.is_some() {
             return Some(self.build_fully(cx, &plan));
         }

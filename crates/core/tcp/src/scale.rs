@@ -3,6 +3,7 @@
 use base::Instant;
 
 use crate::Config;
+use crate::bits::Bits;
 
 /// Greatest shift the option may carry (RFC 7323, section 2.3).
 pub(crate) const MAX_SHIFT: u8 = 14;
@@ -46,6 +47,13 @@ pub(crate) const fn ts_value(now: Instant, offset: u32) -> u32 {
 pub(crate) enum Clock {
     Millis,
     Micros,
+}
+
+impl Bits {
+    /// Returns what the timestamps count, if there are any.
+    pub(crate) fn clock(self) -> Clock {
+        if self.has(Bits::MICROS) { Clock::Micros } else { Clock::Millis }
+    }
 }
 
 impl Clock {

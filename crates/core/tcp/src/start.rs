@@ -25,11 +25,7 @@ impl Start {
     pub(crate) fn of(config: &Config, options: &SocketOptions, path_mtu: u16) -> Start {
         let options = PackedOptions::from(options);
         let greatest = if options.rcvbuf == 0 { config.rcvbuf.1 } else { options.rcvbuf };
-        let mut bits = config.quirks.bits();
-        let stamps = if config.usec_timestamps { Bits::MICROS } else { Bits::MILLIS };
-        bits.put(stamps, config.timestamps);
-        bits.put(Bits::SACK, config.sack);
-        bits.put(Bits::SCALING, config.window_scaling);
+        let mut bits = config.offered();
         bits.put(Bits::DATED, options.has(Switch::DATED));
         Start {
             options,

@@ -3,7 +3,7 @@
 use crate::ethernet::{self, Mac};
 use crate::icmp::{self, Message, Unreachable};
 use crate::packet::{self, Checked, Content, Packet};
-use crate::tcp::{Flags, Options, Segment, Signature};
+use crate::tcp::{Flags, Options, Segment};
 use crate::{ParseError, arp, nd, protocol};
 use core::fmt::{self, Display, Formatter};
 
@@ -128,52 +128,10 @@ impl Display for SegmentLine<'_> {
             write!(f, ", urg {}", segment.urgent)?;
         }
         if segment.options != Options::default() {
-            f.write_str(", options [")?;
-            options(f, &segment.options)?;
-            f.write_str("]")?;
+            write!(f, ", options [{}]", segment.options)?;
         }
         write!(f, ", length {}", segment.payload.len())
     }
-}
-
-fn options(f: &mut Formatter<'_>, options: &Options) -> fmt::Result {
-    let mut comma = "";
-    let mut item = |f: &mut Formatter<'_>, text: fmt::Arguments<'_>| {
-        write!(f, "{comma}{text}")?;
-        comma = ",";
-        Ok(())
-    };
-    if let Some(mss) = options.mss {
-        item(f, format_args!("mss {mss}"))?;
-    }
-    if options.sack_permitted {
-        item(f, format_args!("sackOK"))?;
-    }
-    if let Some(stamps) = options.timestamps {
-        item(f, format_args!("TS val {} ecr {}", stamps.val, stamps.ecr))?;
-    }
-    if let Some(shift) = options.window_scale {
-        item(f, format_args!("wscale {shift}"))?;
-    }
-    if let Some(option) = options.fast_open() {
-        item(f, format_args!("{option}"))?;
-    }
-    if let Some(option) = options.accecn {
-        item(f, format_args!("{option}"))?;
-    }
-    match options.signature {
-        Some(Signature::Md5) => item(f, format_args!("md5"))?,
-        Some(Signature::Ao { key_id, next, .. }) => item(f, format_args!("ao {key_id} next {next}"))?,
-        Some(Signature::Several) => item(f, format_args!("several signatures"))?,
-        None => {}
-    }
-    if !options.sack.is_empty() {
-        item(f, format_args!("sack {} ", options.sack.as_slice().len()))?;
-        for (left, right) in options.sack.as_slice() {
-            write!(f, "{{{}:{}}}", left.raw(), right.raw())?;
-        }
-    }
-    Ok(())
 }
 
 fn icmp_line(f: &mut Formatter<'_>, message: Result<Message<'_>, ParseError>, len: usize) -> fmt::Result {

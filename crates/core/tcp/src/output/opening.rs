@@ -21,25 +21,13 @@ pub struct Opening {
     pub stamps: Option<Timestamps>,
 }
 
-/// The end that has one of these says more in its SYN, or SYN-ACK, than the peer has heard before.
-const SPECIAL: Bits = Bits(
-    Bits::SIGNED.0
-        | Bits::COOKIE.0
-        | Bits::EARLY.0
-        | Bits::FAST_OPEN.0
-        | Bits::MARKED.0
-        | Bits::ECN.0
-        | Bits::ACCECN.0
-        | Bits::MICROS.0,
-);
-
 impl Connection {
     /// In the place of [`Connection::poll_transmit`]: our SYN or SYN-ACK, leaving for the first time and looking like
     /// that of `archived`. `None`, and nothing happened, if something else is due or it looks otherwise.
     #[inline]
     pub fn poll_opening(&mut self, cx: &mut Cx<'_>, archived: &Archived) -> Option<Opening> {
         let first = self.due == Due::SYN && self.snd_nxt == self.snd_una && self.tx.is_empty();
-        if !first || self.bits.has(SPECIAL) || cx.probe.is_some() || !archived.opens(self) {
+        if !first || self.bits.has(Bits::OWN_SYN) || cx.probe.is_some() || !archived.opens(self) {
             return None;
         }
         let Transmit { header, .. } = self.open_bare(cx);
@@ -60,7 +48,7 @@ impl Connection {
     /// How the SYN or SYN-ACK of a connection looks that exists for this only. `None` if there is something special
     /// about it.
     pub(crate) fn show_opening(&mut self, cx: &mut Cx<'_>) -> Option<Transmit> {
-        if self.bits.has(SPECIAL) {
+        if self.bits.has(Bits::OWN_SYN) {
             return None;
         }
         let plan = self.plan_syn(cx);

@@ -3,6 +3,7 @@
 use super::{AccEcn, FastOpen, Flags, Signature, fast_open};
 use crate::bytes::{be16, be32, put};
 use base::Seq;
+use core::fmt::{self, Display, Formatter};
 
 /// The timestamps option (RFC 7323, section 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -419,6 +420,49 @@ impl Options {
         if let Some(option) = self.fast_open() {
             emit_fast_open(&option, END, &mut into[at..]);
         }
+    }
+}
+
+/// As tcpdump shows them.
+impl Display for Options {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut comma = "";
+        let mut item = |f: &mut Formatter<'_>, text: fmt::Arguments<'_>| {
+            write!(f, "{comma}{text}")?;
+            comma = ",";
+            Ok(())
+        };
+        if let Some(mss) = self.mss {
+            item(f, format_args!("mss {mss}"))?;
+        }
+        if self.sack_permitted {
+            item(f, format_args!("sackOK"))?;
+        }
+        if let Some(stamps) = self.timestamps {
+            item(f, format_args!("TS val {} ecr {}", stamps.val, stamps.ecr))?;
+        }
+        if let Some(shift) = self.window_scale {
+            item(f, format_args!("wscale {shift}"))?;
+        }
+        if let Some(option) = self.fast_open() {
+            item(f, format_args!("{option}"))?;
+        }
+        if let Some(option) = self.accecn {
+            item(f, format_args!("{option}"))?;
+        }
+        match self.signature {
+            Some(Signature::Md5) => item(f, format_args!("md5"))?,
+            Some(Signature::Ao { key_id, next, .. }) => item(f, format_args!("ao {key_id} next {next}"))?,
+            Some(Signature::Several) => item(f, format_args!("several signatures"))?,
+            None => {}
+        }
+        if !self.sack.is_empty() {
+            item(f, format_args!("sack {} ", self.sack.as_slice().len()))?;
+            for (left, right) in self.sack.as_slice() {
+                write!(f, "{{{}:{}}}", left.raw(), right.raw())?;
+            }
+        }
+        Ok(())
     }
 }
 
