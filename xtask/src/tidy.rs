@@ -1,9 +1,10 @@
-//! House rules that a compiler does not check: how long files are, what was left over, where unsafe may live and which
-//! crate may import which.
+//! House rules that a compiler does not check: how long files are, what was left over, where unsafe may live, which
+//! crate may import which, and whether docs/ARCHITECTURE.md names what exists.
 
 mod circles;
 mod files;
 mod imports;
+mod pages;
 
 pub(crate) use circles::show as circles;
 
@@ -25,6 +26,7 @@ pub(crate) fn tidy() -> Outcome {
     complaints.extend(imports::complaints(&packages));
     complaints.extend(circles::complaints(&packages)?);
     complaints.extend(unsafe_complaints(&packages)?);
+    complaints.extend(pages::complaints(&paths));
     if complaints.is_empty() {
         println!("{} files and {} packages are tidy", paths.len(), packages.len());
         return Ok(());
