@@ -26,7 +26,7 @@ const ASKED: &[Step] = &[
     Step { name: "experiments", what: "the expectations of every experiment", run: lab::experiments },
     Step {
         name: "extending",
-        what: "the page's policy added to a copy of the tree",
+        what: "what docs/EXTENDING.md adds, added to a copy of the tree",
         run: extending::extending,
     },
     Step {

@@ -1,47 +1,115 @@
-//! Does what docs/EXTENDING.md says to a copy of the tree, as a reader would: its congestion control is added, and the
-//! tests that the page shows pass.
+//! Does what docs/EXTENDING.md says to a copy of the tree, as a reader would: a congestion control, a socket option and
+//! a TCP option are added, and the tests of the crates pass.
+//!
+//! A step of the page names its file in bold. A block of Rust in it is written at the end of that file, a block of
+//! differences changes lines of it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::{Outcome, run};
 
-/// Adds the page's congestion control and runs the tests of the crate.
+const PAGE: &str = "docs/EXTENDING.md";
+
+/// Parts of the page, and the most source files that each may change, tests not counted.
+const RECIPES: [(&str, usize); 3] =
+    [("## Add a congestion control", 4), ("## Add a socket option", 4), ("## Add a TCP option", 6)];
+
+/// Adds all three to a copy, and runs the tests of the crates.
 pub(crate) fn extending() -> Outcome {
     let copy = run::target_dir().join("extending");
-    copy_tree(&copy.join("tree"))?;
-    let page = read(&run::root().join("docs/EXTENDING.md"))?;
-    let recipe = between(&page, "## Add a congestion control", "\n## ")?;
-    let blocks: Vec<String> = recipe.split("```rust,ignore\n").skip(1).map(unindented).collect();
-    let [law, tests] = &blocks[..] else {
-        return Err(format!("docs/EXTENDING.md: {} blocks of Rust for a policy: expected 2", blocks.len()));
+    let tree = copy.join("tree");
+    copy_tree(&tree)?;
+    for (file, text) in extended(&read(PAGE)?)? {
+        std::fs::write(tree.join(&file), text).map_err(|error| format!("{file}: {error}"))?;
+    }
+    let cargo = |arguments: &[&str]| {
+        let run = run::cargo(&["test", "--quiet", "--locked", "--manifest-path"]);
+        run.args([tree.join("Cargo.toml")]).args(arguments).env("CARGO_TARGET_DIR", copy.join("target"))
     };
-    let cc = copy.join("tree/crates/core/cc/src");
-    let tests = format!(
-        "{law}\n#[cfg(test)]\nmod tests {{\n    use super::*;\n    use crate::testing::Lab;\n\n{tests}}}\n"
-    );
-    std::fs::write(cc.join("scalable.rs"), tests).map_err(|error| error.to_string())?;
-    change(&cc.join("lib.rs"), "mod reno;", "mod reno;\nmod scalable;")?;
-    change(&cc.join("lib.rs"), "pub use reno::Reno;", "pub use reno::Reno;\npub use scalable::Scalable;")?;
-    let registry = cc.join("registry.rs");
-    let row = "(Scalable::NAME, Make::Boxed(|| Box::new(Scalable::new())))";
-    named(recipe, row)?;
-    change(&registry, "BUILT_IN: [(&str, Make); 11]", "BUILT_IN: [(&str, Make); 12]")?;
-    // The first row is the default.
-    let last = "    (Prague::NAME, Make::Boxed(|| Box::new(Prague::new()))),\n";
-    change(&registry, last, &format!("{last}    {row},\n"))?;
-    change(&registry, "    Bbr, Cdg,", "    Scalable, Bbr, Cdg,")?;
-    let promise = "Scalable::NAME => 9";
-    named(recipe, promise)?;
-    change(
-        &cc.join("model.rs"),
-        "            _ => 7,\n",
-        &format!("            crate::{promise},\n            _ => 7,\n"),
-    )?;
-    let manifest = copy.join("tree/Cargo.toml");
-    run::cargo(&["test", "--quiet", "--locked", "--package", "millstream-cc", "--manifest-path"])
-        .args([&manifest])
-        .env("CARGO_TARGET_DIR", copy.join("target"))
-        .check()
+    // The pages of settings and options get their new rows.
+    cargo(&["--package", "millstream-sock", "--test", "reference"]).env("MILLSTREAM_BLESS", "1").check()?;
+    cargo(&["--package", "millstream-cc", "--package", "millstream-wire", "--package", "millstream-tcp"])
+        .check()?;
+    cargo(&["--package", "millstream-sock", "--lib", "--test", "engine"]).check()
+}
+
+/// Returns the files that the page changes, as they are when all its steps are done.
+fn extended(page: &str) -> Result<BTreeMap<String, String>, String> {
+    let mut files = BTreeMap::new();
+    for (heading, most) in RECIPES {
+        let blocks = blocks(recipe(page, heading)?)?;
+        let sources: BTreeSet<_> =
+            blocks.iter().map(|block| block.file).filter(|file| is_source(file)).collect();
+        if sources.len() > most {
+            return Err(format!(
+                "{PAGE}: `{heading}` changes {} files, not {most}: {sources:?}",
+                sources.len()
+            ));
+        }
+        for Block { file, is_diff, text } in blocks {
+            let old = match files.remove(file) {
+                Some(old) => old,
+                None if !is_diff && !run::root().join(file).exists() => String::new(),
+                None => read(file)?,
+            };
+            let wrong = |why| format!("{PAGE}: {file}: {why}");
+            let new = if is_diff { changed(&old, &text).map_err(wrong)? } else { old + &text };
+            files.insert(file.to_owned(), new);
+        }
+    }
+    Ok(files)
+}
+
+/// A block of the page.
+struct Block<'a> {
+    file: &'a str,
+    is_diff: bool,
+    text: String,
+}
+
+/// Returns the blocks of a recipe, each with the file that the last words in bold before it name.
+fn blocks(recipe: &str) -> Result<Vec<Block<'_>>, String> {
+    let mut found = Vec::new();
+    let (mut file, mut lines) = (None, recipe.lines());
+    while let Some(line) = lines.next() {
+        let bold = line.split("**`").skip(1).filter_map(|rest| Some(rest.split_once("`**")?.0));
+        file = bold.last().or(file);
+        let Some(kind) = line.trim_start().strip_prefix("```") else { continue };
+        let indent = line.len() - line.trim_start().len();
+        let inside = lines.by_ref().take_while(|line| line.trim() != "```");
+        // Commands to see it work change nothing.
+        if kind != "diff" && !kind.starts_with("rust") {
+            inside.for_each(drop);
+            continue;
+        }
+        let file = file.ok_or_else(|| format!("{PAGE}: a block before any file is named"))?;
+        let text = inside.map(|line| format!("{}\n", line.get(indent..).unwrap_or_default())).collect();
+        found.push(Block { file, is_diff: kind == "diff", text });
+    }
+    Ok(found)
+}
+
+/// Returns `text` with the differences made: parts between lines of `@@`, each of which fits in one place.
+fn changed(text: &str, differences: &str) -> Result<String, String> {
+    let mut text = text.to_owned();
+    for part in differences.split("@@\n") {
+        let side = |sign: char| -> String {
+            let lines = part.lines().filter(|line| line.is_empty() || line.starts_with([' ', sign]));
+            lines.map(|line| format!("{}\n", line.get(1..).unwrap_or_default())).collect()
+        };
+        let (old, new) = (side('-'), side('+'));
+        match text.matches(&old).count() {
+            1 => text = text.replacen(&old, &new, 1),
+            times => return Err(format!("this is there {times} times, not once:\n{old}")),
+        }
+    }
+    Ok(text)
+}
+
+/// Neither tests nor models that tests play.
+fn is_source(file: &str) -> bool {
+    !file.contains("/tests/") && !file.ends_with("tests.rs") && !file.ends_with("/fuzz.rs")
 }
 
 /// Copies every file of the checkout to `folder`, which is made anew.
@@ -59,32 +127,45 @@ fn copy_tree(folder: &Path) -> Outcome {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+fn read(file: &str) -> Result<String, String> {
+    std::fs::read_to_string(run::root().join(file)).map_err(|error| format!("{file}: {error}"))
 }
 
-/// Returns the text from `begin` to the next `end`.
-fn between<'a>(text: &'a str, begin: &str, end: &str) -> Result<&'a str, String> {
-    let (_, rest) = text.split_once(begin).ok_or_else(|| format!("docs/EXTENDING.md: no `{begin}`"))?;
-    Ok(rest.split_once(end).map_or(rest, |(inside, _)| inside))
+/// Returns the part of the page under a heading.
+fn recipe<'a>(page: &'a str, heading: &str) -> Result<&'a str, String> {
+    let (_, rest) = page.split_once(heading).ok_or_else(|| format!("{PAGE}: no `{heading}`"))?;
+    Ok(rest.split_once("\n## ").map_or(rest, |(inside, _)| inside))
 }
 
-/// Returns a block of a list's item, up to its fence.
-fn unindented(block: &str) -> String {
-    let lines = block.lines().take_while(|line| line.trim() != "```");
-    lines.map(|line| format!("{}\n", line.strip_prefix("   ").unwrap_or(line))).collect()
-}
+#[cfg(test)]
+mod tests {
+    //! Goal: the page's blocks fit the tree as it is, and one that does not fit is told.
+    use super::*;
 
-/// Refuses a recipe that does not have these words.
-fn named(recipe: &str, words: &str) -> Outcome {
-    if recipe.contains(words) { Ok(()) } else { Err(format!("docs/EXTENDING.md: no `{words}`")) }
-}
-
-/// Replaces `old`, which the file has once.
-fn change(path: &Path, old: &str, new: &str) -> Outcome {
-    let text = read(path)?;
-    if text.matches(old).count() != 1 {
-        return Err(format!("{}: `{old}` is there {} times", path.display(), text.matches(old).count()));
+    #[test]
+    fn differences_are_made_where_they_fit_once() {
+        let text = "a\nb\n\nc\nb\n";
+        assert_eq!(changed(text, " a\n+x\n b\n@@\n-c\n+d\n").as_deref(), Ok("a\nx\nb\n\nd\nb\n"));
+        assert_eq!(changed(text, " b\n\n-c\n").as_deref(), Ok("a\nb\n\nb\n"));
+        for wrong in [" b\n+x\n", "-e\n"] {
+            assert!(changed(text, wrong).is_err(), "{wrong}");
+        }
     }
-    std::fs::write(path, text.replacen(old, new, 1)).map_err(|error| format!("{}: {error}", path.display()))
+
+    #[test]
+    fn blocks_belong_to_the_file_named_last() {
+        let page = "1. **`a.rs`**: one\n\n   ```diff\n   +x\n\n    y\n   ```\n\
+                    in **`b/tests/c.rs`**:\n\n```rust\nz\n```\n";
+        let found = blocks(page).expect("blocks");
+        let seen: Vec<_> = found.iter().map(|one| (one.file, one.is_diff, one.text.as_str())).collect();
+        assert_eq!(seen, [("a.rs", true, "+x\n\n y\n"), ("b/tests/c.rs", false, "z\n")]);
+        assert!(is_source("a.rs") && !is_source("b/tests/c.rs") && !is_source("b/fuzz.rs"));
+    }
+
+    /// All three recipes, each on what those before it left; to build and run that takes `cargo xtask ci extending`.
+    #[test]
+    fn the_page_fits_the_tree() {
+        let files = extended(&read(PAGE).expect("the page")).unwrap_or_else(|why| panic!("{why}"));
+        assert!(files.len() > 10);
+    }
 }
