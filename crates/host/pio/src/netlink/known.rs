@@ -1,6 +1,7 @@
 //! State that the owner of a monitor was told, and the difference that a new fact makes.
 
-use super::message::{Fact, Link};
+use super::Interface;
+use super::message::Fact;
 use crate::port::{NetEvent, Route};
 use base::Addr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,8 +80,8 @@ impl Known {
     /// Take in a fact and append the difference it makes.
     pub(super) fn learn(&mut self, ifindex: u32, fact: Fact, events: &mut Vec<NetEvent>) {
         match fact {
-            Fact::Link(link) if link.index == ifindex => self.link(&link, events),
-            Fact::Link(link) => self.other_link(&link),
+            Fact::Link { link, gone } if link.index == ifindex => self.link(&link, gone, events),
+            Fact::Link { link, gone } => self.other_link(&link, gone),
             Fact::Addr { index, addr, prefix, gone } if index == ifindex => {
                 self.address(addr, prefix, gone, events);
             }
@@ -96,20 +97,20 @@ impl Known {
         }
     }
 
-    fn link(&mut self, link: &Link, events: &mut Vec<NetEvent>) {
+    fn link(&mut self, link: &Interface, gone: bool, events: &mut Vec<NetEvent>) {
         (self.link_seen, self.touched) = (true, true);
-        self.gone = link.gone;
-        self.left |= link.gone;
+        self.gone = gone;
+        self.left |= gone;
         if self.name != link.name && !link.name.is_empty() {
             self.name.clone_from(&link.name);
             self.namesake = None;
         }
-        let up = link.up && !link.gone;
+        let up = link.up && !gone;
         if self.up.replace(up) != Some(up) {
             self.doubtful = true;
             events.push(NetEvent::Link { up });
         }
-        if link.gone {
+        if gone {
             return;
         }
         if self.mtu.replace(link.mtu) != Some(link.mtu) {
@@ -120,8 +121,8 @@ impl Known {
         }
     }
 
-    fn other_link(&mut self, link: &Link) {
-        if link.name == self.name && !link.name.is_empty() && !link.gone {
+    fn other_link(&mut self, link: &Interface, gone: bool) {
+        if link.name == self.name && !link.name.is_empty() && !gone {
             self.namesake = Some(link.index);
         } else if self.namesake == Some(link.index) {
             self.namesake = None;

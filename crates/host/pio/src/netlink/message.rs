@@ -2,6 +2,7 @@
 //!
 //! The kernel is trusted, the bytes are not: nothing here panics or reads outside, whatever comes in.
 
+use super::Interface;
 use crate::port::Route;
 use base::Addr;
 
@@ -82,7 +83,10 @@ impl<'a> Iterator for Attributes<'a> {
 /// Fact in a message. `gone` in all of them: it exists no more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Fact {
-    Link(Link),
+    Link {
+        link: Interface,
+        gone: bool,
+    },
     Addr {
         index: u32,
         addr: Addr,
@@ -104,21 +108,6 @@ pub(super) enum Fact {
     Done,
     /// The answer to a request: 0 or an errno.
     Answer(i32),
-}
-
-/// A link as the kernel describes it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Link {
-    pub(super) index: u32,
-    pub(super) name: String,
-    pub(super) mtu: usize,
-    pub(super) super_max: usize,
-    pub(super) rx_queues: u16,
-    pub(super) master: Option<u32>,
-    pub(super) mac: [u8; 6],
-    pub(super) up: bool,
-    pub(super) loopback: bool,
-    pub(super) gone: bool,
 }
 
 impl Fact {
@@ -155,7 +144,7 @@ fn link(body: &[u8], gone: bool) -> Option<Fact> {
     let all = libc::IFF_UP | libc::IFF_RUNNING | libc::IFF_LOWER_UP;
     let up = flags & all == all;
     let loopback = flags & libc::IFF_LOOPBACK != 0;
-    let mut link = Link {
+    let mut link = Interface {
         index: ne32(body, 4)?,
         name: String::new(),
         mtu: 0,
@@ -165,7 +154,6 @@ fn link(body: &[u8], gone: bool) -> Option<Fact> {
         mac: [0; 6],
         up,
         loopback,
-        gone,
     };
     // Bridges send messages of their own family about their ports, which say nothing of the link itself.
     if body[0] != libc::AF_UNSPEC as u8 {
@@ -185,7 +173,7 @@ fn link(body: &[u8], gone: bool) -> Option<Fact> {
             _ => {}
         }
     }
-    Some(Fact::Link(link))
+    Some(Fact::Link { link, gone })
 }
 
 /// `struct ifaddrmsg`: family, prefix length, flags, scope (8 each), index (32).

@@ -59,11 +59,7 @@ pub fn interface(name: &str) -> io::Result<Option<Interface>> {
 fn links(socket: &mut Socket) -> io::Result<Vec<Interface>> {
     let facts = socket.dump(libc::RTM_GETLINK, &[0; 16])?;
     let links = facts.into_iter().filter_map(|fact| match fact {
-        Fact::Link(l) => {
-            let message::Link { index, name, mtu, super_max, rx_queues, master, mac, up, loopback, gone: _ } =
-                l;
-            Some(Interface { index, name, mtu, super_max, rx_queues, master, mac, up, loopback })
-        }
+        Fact::Link { link, .. } => Some(link),
         _ => None,
     });
     Ok(links.collect())

@@ -246,7 +246,7 @@ fn makes_good_what_it_missed() {
 
 /// A link of the kernel's news.
 fn link(index: u32, name: &str, gone: bool) -> Fact {
-    Fact::Link(message::Link {
+    let link = Interface {
         index,
         name: name.into(),
         mtu: 1500,
@@ -256,8 +256,8 @@ fn link(index: u32, name: &str, gone: bool) -> Fact {
         mac: [2, 0, 0, 0, 0, index as u8],
         up: true,
         loopback: false,
-        gone,
-    })
+    };
+    Fact::Link { link, gone }
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn a_link_is_up_with_its_carrier_and_its_operational_state() {
     let is_up = |flags: i32| {
         let body = [[0; 4], 5_u32.to_ne_bytes(), flags.to_ne_bytes(), [0; 4]].concat();
         match Fact::of(&message::Message { kind: libc::RTM_NEWLINK, flags: 0, seq: 0, body: &body }) {
-            Some(Fact::Link(link)) => link.up,
+            Some(Fact::Link { link, .. }) => link.up,
             other => panic!("{other:?}"),
         }
     };
