@@ -24,7 +24,7 @@ const LARGEST: &[(&str, usize)] = &[
     ("emu", 3),
     ("drill", 8),
     ("lab", 11),
-    ("bench", 18),
+    ("bench", 3),
     ("preload", 39),
     ("millstream", 22),
     ("xtask", 9),

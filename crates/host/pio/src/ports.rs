@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// In the mark of a port: every local IPv4 address is ours. Also the mark of the IPv4 family.
 pub(crate) const ANY4: u64 = 1;
-/// The same for IPv6.
+/// As [`ANY4`], for IPv6.
 pub(crate) const ANY6: u64 = 2;
 /// Some addresses at the port are ours.
 pub(crate) const EXACT: u64 = 4;

@@ -24,6 +24,7 @@ pub mod link;
 pub mod memory;
 pub mod offload;
 mod peers;
+mod plan;
 pub mod programs;
 pub mod same;
 pub mod scale;
@@ -32,6 +33,7 @@ pub mod trace;
 pub mod walk;
 pub mod wire;
 
+pub use plan::{Plan, now};
 use serde_json::Value;
 
 /// A benchmark: its name, what it measures, and how to run it.
@@ -44,15 +46,6 @@ pub struct Bench {
     pub needs_tools: bool,
     /// Runs it; figures as JSON, or what is missing to run it.
     pub run: fn(&Plan) -> Result<Value, String>,
-}
-
-/// How long and how often.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// A B A B pairs; figures are medians over them.
-    pub rounds: u32,
-    /// Seconds each measurement lasts, about.
-    pub seconds: f64,
 }
 
 /// Every benchmark there is.
@@ -160,9 +153,3 @@ pub const ALL: &[Bench] = &[
         run: trace::run,
     },
 ];
-
-/// A monotonic clock for measuring; everything measured is wall-clock, so only ratios within a run mean anything.
-#[allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
-pub fn now() -> std::time::Instant {
-    std::time::Instant::now()
-}

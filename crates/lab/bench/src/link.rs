@@ -28,7 +28,7 @@ fn column(samples: &[Figures], figure: &str) -> Vec<f64> {
     samples.iter().map(|figures| figures[figure]).collect()
 }
 
-/// What each of `names` does with a load, in turns.
+/// Returns the figures of each of `names` under a load, measured in turns.
 fn in_turns(
     ground: &mut Ground,
     plan: &Plan,
