@@ -47,8 +47,8 @@ impl Bulk {
         let mut source = ends::core_with(1, SOURCE, offload, port(near, options.batch));
         let mut sink = ends::core_with(2, SINK, offload, port(far, options.batch));
         let at = Instant::from_secs(1);
-        let listener = ends::listen_with(&mut sink, at, buffers());
-        let from = (0..flows).map(|_| ends::connect_with(&mut source, at, buffers())).collect();
+        let listener = ends::listen(&mut sink, at, buffers());
+        let from = (0..flows).map(|_| ends::connect(&mut source, at, buffers())).collect();
         Bulk {
             source,
             sink,

@@ -8,6 +8,7 @@ use lab::stats;
 use pio::{PacketIo, RxBatch, TxBatch, TxMeta, TxPacket};
 use serde_json::{Value, json};
 use stack::{ConnId, Core, ListenerId, Notice};
+use tcp::SocketOptions;
 
 /// Packets that a talker keeps under way.
 const WINDOW: usize = 64;
@@ -86,7 +87,7 @@ struct Source {
 
 impl App for Source {
     fn step(&mut self, core: &mut Core, now: Instant, _notices: &[Notice]) -> Option<Instant> {
-        let flow = *self.flow.get_or_insert_with(|| ends::connect(core, now));
+        let flow = *self.flow.get_or_insert_with(|| ends::connect(core, now, SocketOptions::default()));
         while core.write(now, flow, &self.piece).is_ok() {}
         None
     }
@@ -101,7 +102,8 @@ struct Sink {
 
 impl App for Sink {
     fn step(&mut self, core: &mut Core, now: Instant, _notices: &[Notice]) -> Option<Instant> {
-        let listener = *self.listener.get_or_insert_with(|| ends::listen(core, now));
+        let listener =
+            *self.listener.get_or_insert_with(|| ends::listen(core, now, SocketOptions::default()));
         if self.flow.is_none() {
             self.flow = core.accept(listener, 0);
         }
@@ -135,8 +137,11 @@ pub fn transfer(segments: u64) -> u64 {
     let [near, far] = ports;
     let source = Source { flow: None, piece: vec![0x5a; 64 << 10] };
     let sink = Sink { listener: None, flow: None, scratch: vec![0; 256 << 10] };
-    net.add_host(End::Sink(Box::new(CoreHost::new(ends::core(1, SINK, far), sink))), &[ids[1]]);
-    net.add_host(End::Source(Box::new(CoreHost::new(ends::core(2, SOURCE, near), source))), &[ids[0]]);
+    net.add_host(End::Sink(Box::new(CoreHost::new(ends::core(1, SINK, Box::new(far)), sink))), &[ids[1]]);
+    net.add_host(
+        End::Source(Box::new(CoreHost::new(ends::core(2, SOURCE, Box::new(near)), source))),
+        &[ids[0]],
+    );
     net.link(ids[0], ids[1], &path(), &path());
     pass(&mut net, segments)
 }

@@ -13,12 +13,7 @@ pub(crate) const SINK: Addr = Addr::v4([10, 0, 0, 2]);
 pub(crate) const PORT: u16 = 5_001;
 
 /// A stack with this address.
-pub(crate) fn core(seed: u64, addr: Addr, port: impl PacketIo + 'static) -> Core {
-    core_on(seed, addr, Box::new(port))
-}
-
-/// Makes a core on a port of any kind.
-pub(crate) fn core_on(seed: u64, addr: Addr, port: Box<dyn PacketIo>) -> Core {
+pub(crate) fn core(seed: u64, addr: Addr, port: Box<dyn PacketIo>) -> Core {
     core_with(seed, addr, CoreConfig::default().offload, port)
 }
 
@@ -29,23 +24,13 @@ pub(crate) fn core_with(seed: u64, addr: Addr, offload: Offload, port: Box<dyn P
 }
 
 /// The receiver listens.
-pub(crate) fn listen(core: &mut Core, now: Instant) -> ListenerId {
-    listen_with(core, now, SocketOptions::default())
-}
-
-/// Listens with other options.
-pub(crate) fn listen_with(core: &mut Core, now: Instant, options: SocketOptions) -> ListenerId {
+pub(crate) fn listen(core: &mut Core, now: Instant, options: SocketOptions) -> ListenerId {
     let listen = Listen { options, ..Listen::new(Endpoint::new(SINK, PORT), 64, 1) };
     core.listen(now, &listen).expect("a fresh stack listens").0
 }
 
 /// The sender connects.
-pub(crate) fn connect(core: &mut Core, now: Instant) -> ConnId {
-    connect_with(core, now, SocketOptions::default())
-}
-
-/// Connects with other options.
-pub(crate) fn connect_with(core: &mut Core, now: Instant, options: SocketOptions) -> ConnId {
+pub(crate) fn connect(core: &mut Core, now: Instant, options: SocketOptions) -> ConnId {
     let (local, remote) = (Endpoint::new(SOURCE, 0), Endpoint::new(SINK, PORT));
     let connect = Connect { options, ..Connect::new(local, remote, 0) };
     core.connect(now, &connect).expect("ports suffice")

@@ -7,6 +7,7 @@ use crate::ends::{self, SINK, SOURCE};
 use base::{Duration, Instant};
 use pio::{Lanes, PacketIo, PairConfig, pair};
 use stack::{ConnId, Core, ListenerId, Notice, ProbeId};
+use tcp::SocketOptions;
 use trace::siftr::{Log, LogConfig};
 
 /// Time between two steps: the same work is done in every run, however long it takes.
@@ -66,10 +67,10 @@ impl Flow {
             Kind::Late => Lanes::over(Box::new(near), 1, "lane", || Instant::ZERO, |_| {}).expect("memory"),
             Kind::Plain | Kind::Super => Box::new(near),
         };
-        let (mut source, mut sink) = (ends::core_on(1, SOURCE, near), ends::core(2, SINK, far));
+        let (mut source, mut sink) = (ends::core(1, SOURCE, near), ends::core(2, SINK, Box::new(far)));
         let at = Instant::from_secs(1);
-        let listener = ends::listen(&mut sink, at);
-        let from = ends::connect(&mut source, at);
+        let listener = ends::listen(&mut sink, at, SocketOptions::default());
+        let from = ends::connect(&mut source, at, SocketOptions::default());
         let (piece, scratch) = (vec![0x5a; 64 << 10], vec![0; 64 << 10]);
         Flow {
             source,

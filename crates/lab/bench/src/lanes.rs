@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use stack::{ConnId, Core, Notice};
 use std::io::IoSlice;
 use std::sync::Arc;
-use tcp::Hints;
+use tcp::{Hints, SocketOptions};
 use wire::packet::{Below, Checksum};
 use wire::tcp::{CHECKSUM_OFFSET, Flags, Header, Options};
 
@@ -65,8 +65,8 @@ impl Flow {
             };
             port = Lanes::over(port, lanes, "lane", move || time(begin), pin).expect("threads and memory");
         }
-        let mut core = ends::core_on(1, SOURCE, port);
-        let conn = ends::connect(&mut core, time(begin));
+        let mut core = ends::core(1, SOURCE, port);
+        let conn = ends::connect(&mut core, time(begin), SocketOptions::default());
         let mut flow = Flow { core, conn, way, piece: vec![0x5a; PIECE].into(), notices: Vec::new() };
         for _ in 0..100 {
             flow.turn(time(begin));

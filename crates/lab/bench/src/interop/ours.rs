@@ -53,10 +53,10 @@ impl Ours {
         let rcvbuf = if they_send { window.unwrap_or(0) } else { 0 };
         let options = SocketOptions { rcvbuf, max_seg, ..SocketOptions::default() };
         self.flow = match (self.job.they_connect, self.listener) {
-            (false, _) => Some(ends::connect_with(core, now, options)),
+            (false, _) => Some(ends::connect(core, now, options)),
             (true, Some(listener)) => core.accept(listener, 0),
             (true, None) => {
-                self.listener = Some(ends::listen_with(core, now, options));
+                self.listener = Some(ends::listen(core, now, options));
                 None
             }
         };
