@@ -168,6 +168,63 @@ fn a_child_for_a_connection_listens_before_it_accepts() {
     assert_eq!(said.as_deref(), Ok("listens\ndata\n"));
 }
 
+/// `ORDER`: gives up root before it listens or afterwards, and tells each client its process.
+const LEAVES_ROOT: &str = "
+import os, socket, sys
+if sys.argv[1] == 'before':
+    os.setuid(65534)
+l = socket.create_server(('', 8023))
+if sys.argv[1] == 'after':
+    os.setuid(65534)
+while True:
+    c, _ = l.accept()
+    c.sendall(b'%d\\n' % os.getpid())
+    c.close()
+";
+
+/// A client of it, which prints that.
+const HEARS: &str = "
+import socket, sys, time
+for attempt in range(200):
+    try:
+        c = socket.create_connection((sys.argv[1], 8023), 20)
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.1)
+print(c.makefile().read(), end='')
+";
+
+/// The file of a SIFTR log lies where root alone may write, and the log begins when the program is no longer root: by
+/// the settings where the stack is opened afterwards, by the control socket where it was opened before.
+#[test]
+fn a_log_is_written_after_root_was_given_up() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let log = bed.dir.join("siftr.log");
+    let named = format!("net.inet.siftr.logfile={}", log.display());
+    for order in ["before", "after"] {
+        let enabled = if order == "before" { "net.inet.siftr.enabled=1" } else { "net.inet.siftr.ppl=1" };
+        let run = ["run", "--link", "nic:ms0", "--set", &named, "--set", enabled, "--"];
+        let run = [&run[..], &["python3", "-c", LEAVES_ROOT, order]].concat();
+        let server = bed.spawn(&bed.server, Path::new(MILLSTREAM), &run).expect("it starts");
+        let hear =
+            || bed.in_ns_within(&bed.client, 30, "python3", &["-c", HEARS, SERVER_ADDR]).expect("it serves");
+        let pid = hear().trim().to_owned();
+        if order == "after" {
+            let directory = format!("MILLSTREAM_RUN={}", bed.dir.display());
+            let begin = [&directory, MILLSTREAM, "sysctl", "--pid", &pid, "net.inet.siftr.enabled=1"];
+            bed.in_ns(&bed.server, "env", &begin).expect("the log begins");
+            hear();
+        }
+        let written = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            std::fs::read_to_string(&log).is_ok_and(|text| text.contains(",8023,"))
+        });
+        assert!(written, "{order}: {:?}", std::fs::read_to_string(&log));
+        drop(server);
+        std::fs::remove_file(&log).expect("it was written");
+    }
+}
+
 /// `PEER`: a child for the connection gives up what opening a stack takes, and then listens, accepts and connects.
 const CUT_OFF: &str = "
 import errno, os, select, socket, sys

@@ -7,7 +7,7 @@
 //!
 //! Some of what a stack opens lies outside a changed root directory, which is the second reason to listen at once.
 
-use crate::boundary::{inside, is_inside};
+use crate::boundary::{inside, is_inside, say};
 use crate::description::Kind;
 use crate::hooks::real;
 use crate::{report, sockets, stack, table, threads};
@@ -57,6 +57,13 @@ fn listen_now() -> bool {
     })
 }
 
+/// Opens the log that may begin later.
+fn keep_log(settings: &sock::Settings) {
+    if let Err(why) = inside(|| sock::tree::keep_log(settings)) {
+        say(&why);
+    }
+}
+
 /// Returns true if a socket of the process listens that may be on the stack.
 fn any_listens() -> bool {
     inside(|| table::all().0.into_iter().filter_map(table::ours).any(|held| held.kind() == Kind::Listener))
@@ -67,8 +74,9 @@ fn change(user: uid_t, call: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: takes nothing.
     let leaves = user != 0 && user != SAME && unsafe { libc::geteuid() } == 0;
     let Some(settings) = stack::settings().filter(|_| leaves) else { return call() };
-    // Later it may not be opened any more.
+    // Later they may not be opened any more.
     report::open();
+    keep_log(settings);
     if listen_now() || !stack::is_copy() {
         sock::give_up_root(&settings.link, call)
     } else {
@@ -152,7 +160,8 @@ pub(crate) unsafe fn capset(header: *mut c_void, data: *const c_void) -> c_int {
 /// # Safety
 /// C's contract of chroot(2).
 pub(crate) unsafe fn chroot(path: *const c_char) -> c_int {
-    if stack::settings().is_some() {
+    if let Some(settings) = stack::settings() {
+        keep_log(settings);
         listen_now();
     }
     // SAFETY: the caller's argument.

@@ -15,6 +15,8 @@ mod siftr;
 #[cfg(test)]
 mod tests;
 
+pub use siftr::keep_log;
+
 use crate::net::Stack;
 use crate::{Engine, Errno};
 use serde_json::{Value, json};

@@ -4,14 +4,34 @@ use super::{Access, Branch, Cores, Node, TreeError};
 use crate::clock::{Clock, SystemClock};
 use crate::control::wall_clock;
 use crate::net::Stack;
+use crate::settings::Settings;
 use base::{Duration, Instant};
 use stack::ProbeId;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use trace::siftr::{CONTROLS, ControlError, Hook, Siftr};
+use trace::siftr::{CONTROLS, ControlError, Hook, LOGFILE, Siftr};
 
 const PREFIX: &str = "net.inet.siftr";
+
+/// Opens the log's file that the settings name, or that of a log that they begin, and keeps it open: this process is
+/// about to give up rights, and may begin the log afterwards.
+///
+/// # Errors
+/// The file cannot be opened; says which and why.
+pub fn keep_log(settings: &Settings) -> Result<(), String> {
+    let assigned = |wanted: &str| {
+        let name = format!("{PREFIX}.{wanted}");
+        settings.sysctl.0.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    };
+    let begun = (assigned("enabled") == Some("1")).then_some(LOGFILE);
+    // The tree refuses a path that is not absolute.
+    match assigned("logfile").or(begun).filter(|path| Path::new(path).is_absolute()) {
+        Some(path) => trace::siftr::keep(path.as_ref()).map_err(|error| format!("{PREFIX}.logfile: {error}")),
+        None => Ok(()),
+    }
+}
 
 /// The branch.
 pub(super) struct Logging(Mutex<Siftr<Watched>>);

@@ -4,10 +4,11 @@ use super::{Hook, Log, LogConfig, Profile, Summary};
 use base::{Duration, Instant};
 use pio::{local, regular};
 use std::fmt;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The cores whose packets are logged.
 pub trait Cores {
@@ -56,7 +57,9 @@ impl fmt::Display for ControlError {
                 write!(
                     f,
                     "; this process runs as {user}, who must be able to write to {folder}: name a file elsewhere in \
-                     net.inet.siftr.logfile, or enable SIFTR in the settings, before rights are given up"
+                     net.inet.siftr.logfile, or name this one in the settings of `millstream run` \
+                     (`--set net.inet.siftr.logfile={}`), and it is opened before the program gives up rights",
+                    path.display()
                 )
             }
         }
@@ -111,6 +114,24 @@ fn form(name: &str) -> &'static str {
     CONTROLS.iter().find(|control| control.name == name).map_or("", |control| control.form)
 }
 
+/// The file where none is named.
+pub const LOGFILE: &str = "/var/log/siftr.log";
+
+/// Files that were opened while this process might, for logs that begin later.
+static KEPT: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
+
+/// Opens a log's file, and keeps it open for a log that begins when this process may not open it any more.
+///
+/// # Errors
+/// [`ControlError::File`].
+pub fn keep(path: &Path) -> Result<(), ControlError> {
+    let file = open(path)?;
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.retain(|(known, _)| known != path);
+    kept.push((path.into(), file));
+    Ok(())
+}
+
 /// The controls, and the log while there is one.
 pub struct Siftr<C: Cores> {
     cores: C,
@@ -123,7 +144,7 @@ impl<C: Cores> Siftr<C> {
     /// Controls as they are in the beginning: not enabled. `seed` is for what must not be guessed.
     pub fn new(cores: C, seed: u64) -> Siftr<C> {
         let config = LogConfig { seed, ..LogConfig::default() };
-        Siftr { cores, config, logfile: PathBuf::from("/var/log/siftr.log"), log: None }
+        Siftr { cores, config, logfile: PathBuf::from(LOGFILE), log: None }
     }
 
     /// The value of a control.
@@ -238,8 +259,12 @@ impl<C: Cores> Drop for Siftr<C> {
     }
 }
 
-fn open(path: &Path) -> Result<std::fs::File, ControlError> {
+fn open(path: &Path) -> Result<File, ControlError> {
     let options = &mut OpenOptions::new();
     let opened = regular::unwaiting(options.create(true).append(true).mode(0o644)).open(path);
+    let opened = opened.or_else(|error| {
+        let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().find(|(known, _)| known == path).map_or(Err(error), |(_, file)| file.try_clone())
+    });
     opened.map_err(|error| ControlError::File(path.into(), error))
 }

@@ -19,7 +19,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use controls::{CONTROLS, Control, ControlError, Cores, Siftr};
+pub use controls::{CONTROLS, Control, ControlError, Cores, LOGFILE, Siftr, keep};
 pub use hook::Hook;
 pub use profile::{Profile, Skipped, Summary};
 
