@@ -31,18 +31,35 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("--capture", "writes gigabytes"),
 ];
 
+/// The commands of [`CARD`].
+macro_rules! card {
+    () => {
+        "\
+ip link set lo up
+mount -t tmpfs tmpfs /srv && mkdir /srv/www && echo hello > /srv/www/index.html
+unshare --net sleep 300 & PEER=$!; disown
+until [ \"$(readlink /proc/$PEER/ns/net)\" != \"$(readlink /proc/self/ns/net)\" ]; do sleep 0.01; done
+ip link add eth0 type veth peer name peer0 && ip link set peer0 netns $PEER
+nsenter -t $PEER -n sh -ec 'ip link set lo up; ip addr add 10.0.0.7/24 dev peer0; ip link set peer0 up'
+ip addr add 10.0.0.2/24 dev eth0 && ip link set eth0 up && ip route add default via 10.0.0.7
+"
+    };
+}
+
 /// Blocks that run all the same, by their page and their first words, and what is there before. Servers among their
 /// commands are ended after [`LIFE`] seconds, and must have run until then.
 const RUN: &[(&str, &str, &str)] = &[
     ("DRILL.md", "millstream drill --profile rfc backoff.pkt", ""),
     ("GUIDE.md", "unshare --user", ""),
     ("GUIDE.md", "millstream serve --link nic:eth0 --dir", CARD),
+    ("GUIDE.md", "millstream run --link nic:eth0 -- nginx", CARD),
     ("GUIDE.md", "millstream ss   ", SERVER),
     ("GUIDE.md", "sudo millstream doctor eth0", CARD),
     ("GUIDE.md", "millstream serve --link nic:eth0 --reuse-port", CARD),
     ("GUIDE.md", "millstream sysctl -a", SERVER),
     ("GUIDE.md", "ip netns add mid", "mount -t tmpfs tmpfs /run\n"),
     ("GUIDE.md", "millstream serve --link xdp:eth0 --dir /srv/www --path", CARD),
+    ("LAUNCHER.md", "millstream run --link nic:eth0 -- nginx", FILES),
     ("OBSERVING.md", "millstream sysctl -a", SERVER),
     ("OBSERVING.md", "millstream sysctl net.inet.siftr", SERVER),
     ("OBSERVING.md", "cat > flow.h", ""),
@@ -55,15 +72,16 @@ const RUN: &[(&str, &str, &str)] = &[
 const LIFE: u32 = 5;
 
 /// A network card eth0 with a neighbour, which is the gateway, and files to serve.
-const CARD: &str = "\
-ip link set lo up
-mount -t tmpfs tmpfs /srv && mkdir /srv/www && echo hello > /srv/www/index.html
-unshare --net sleep 300 & PEER=$!; disown
-until [ \"$(readlink /proc/$PEER/ns/net)\" != \"$(readlink /proc/self/ns/net)\" ]; do sleep 0.01; done
-ip link add eth0 type veth peer name peer0 && ip link set peer0 netns $PEER
-nsenter -t $PEER -n sh -ec 'ip link set lo up; ip addr add 10.0.0.7/24 dev peer0; ip link set peer0 up'
-ip addr add 10.0.0.2/24 dev eth0 && ip link set eth0 up && ip route add default via 10.0.0.7
-";
+const CARD: &str = card!();
+
+/// And an HTTP server, that neighbour.
+const FILES: &str = concat!(
+    card!(),
+    "\
+nsenter -t $PEER -n ip addr add 10.0.0.1/24 dev peer0 && echo hello > /srv/www/file
+nsenter -t $PEER -n python3 -m http.server 80 --directory /srv/www >/dev/null 2>&1 & disown
+"
+);
 
 /// A server of this stack that runs, and its process number where a page has one.
 const SERVER: &str = "\
@@ -172,8 +190,11 @@ impl Fresh {
         }
         let fresh = Fresh(folder);
         fresh.program("sudo", "exec \"$@\"");
+        // It may not be installed; rows of PROGRAMS.md run it.
+        fresh.program("nginx", "exec python3 -m http.server 80");
         let bounded = format!(
-            "case $1 in serve|run|pipe|top|iperf)\n\
+            "case \"$*\" in *' -- curl '*) exec {MILLSTREAM} \"$@\";; esac\n\
+             case $1 in serve|run|pipe|top|iperf)\n\
              timeout {LIFE} {MILLSTREAM} \"$@\"; status=$?; [ $status = 124 ]; exit;; esac\n\
              exec {MILLSTREAM} \"$@\""
         );
@@ -264,7 +285,7 @@ fn every_block_runs_or_says_why_not() {
         fresh.as_ref().expect("made above").1.run(block);
         ran += 1;
     }
-    assert!(ran >= 23, "{ran} blocks ran");
+    assert!(ran >= 25, "{ran} blocks ran");
 }
 
 /// A reason that no block needs is out of date.
