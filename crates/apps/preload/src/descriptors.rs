@@ -1,5 +1,5 @@
-//! Numbers: close, dup, fcntl, fstat, ioctl. Whatever happens to the number of a descriptor of ours happens to the kernel's
-//! descriptor under it, too.
+//! Numbers: close, dup, fcntl, fstat, ioctl. Whatever happens to the number of a descriptor of ours happens to the
+//! kernel's descriptor under it, too.
 
 use crate::boundary::{Outcome, Refused, guard, is_inside, say_once};
 use crate::description::{Kind, note_number};

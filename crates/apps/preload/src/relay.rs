@@ -26,7 +26,7 @@ use crate::threads;
 use ask::{
     Question, begin_channel, both_names, discard, hear_child, is_whole, lend_of, refuse, request, tell, words,
 };
-pub(crate) use ask::{adopt_channel, get_option, is_channel, lend, set_option, spare_wait};
+pub(crate) use ask::{adopt_channel, get_option, is_channel, lend, set_option, spare_wait, tell_end};
 use libc::{c_int, c_void, epoll_event};
 use mark::raw_names;
 pub(crate) use mark::{Mark, named_pair, names_of, stand_in};
@@ -184,14 +184,6 @@ pub(crate) fn settle(held: &Held) -> Result<(), Refused> {
     drop(more);
     held.set_kind(Kind::Relayed);
     Ok(())
-}
-
-/// The process ends what it sends over a relayed connection: the shutdown of its socket follows.
-pub(crate) fn tell_end(held: &Description) {
-    if let Some(relayed) = held.more().relayed.filter(|relayed| relayed.channel != NONE) {
-        // That process may be gone, and the connection with it.
-        tell(relayed.channel, &words(Request::End, relayed.handle));
-    }
 }
 
 /// Takes connections before another program has this process. Standard input, output and error must be sockets by then,
@@ -418,11 +410,9 @@ impl New {
     }
 }
 
-/// Makes the thread before the program forbids itself new ones.
+/// Makes the thread of a process whose stack is open, before the program forbids itself new ones.
 pub(crate) fn begin_thread() {
-    if stack::opened().is_some() {
-        inside(|| new().wake());
-    }
+    inside(|| new().wake());
 }
 
 /// The process is a child: what its parent served is the parent's.
@@ -617,9 +607,8 @@ impl Relay {
                 }
                 Heard::Again => self.look_again(at),
                 Heard::End(handle) => {
-                    let given = child.taken.contains(&handle);
-                    let pumps = self.pumps.iter_mut().flatten();
-                    pumps.filter(|pump| given && pump.handle() == handle).for_each(Pump::on_end);
+                    let pumps = self.pumps.iter_mut().flatten().filter(|pump| pump.handle() == handle);
+                    pumps.filter(|_| child.taken.contains(&handle)).for_each(Pump::on_end);
                     true
                 }
                 Heard::Port(wanted, proof) => self.open_port(at, proof, &wanted),

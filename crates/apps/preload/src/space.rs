@@ -46,7 +46,7 @@ type Get = unsafe fn(c_uint, *mut rlimit) -> c_int;
 
 /// A program that forbids itself new processes forbids the stack its threads: the last of them is made before.
 fn before_limit(resource: c_uint, new: *const rlimit) {
-    if resource == libc::RLIMIT_NPROC && !new.is_null() && stack::is_launched() {
+    if resource == libc::RLIMIT_NPROC && !new.is_null() && stack::opened().is_some() {
         relay::begin_thread();
     }
 }

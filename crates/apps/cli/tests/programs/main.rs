@@ -382,6 +382,32 @@ fn postgresql_which_must_not_be_root() {
 }
 
 #[test]
+fn pgbouncer_that_gives_up_root_before_it_listens() {
+    let Some(bin) = postgres() else { return eprintln!("skipped: postgres is not installed") };
+    let Some((bed, _)) = bed(&["pgbouncer", "psql", "runuser", "setpriv"]) else { return };
+    let dir = at(&bed, "");
+    let script = "set -e; cd $2; chmod a+rx .; mkdir pg sock; chown postgres pg sock
+        runuser -u postgres -- $1/initdb -D $2/pg -A trust -E UTF8 --locale C --no-sync >log
+        printf '[databases]\npostgres = host=%s/sock user=postgres\n[pgbouncer]\nlisten_addr=0.0.0.0\n\
+        listen_port=6432\nauth_type=any\nunix_socket_dir=\n' $2 >conf";
+    sh("sh", &["-c", script, "sh", &bin, &dir]).expect("a data base");
+    let script = "setpriv --pdeathsig TERM runuser -u postgres -- $1/postgres -D $2/pg -c listen_addresses= \
+        -c unix_socket_directories=$2/sock -c fsync=off >$2/log 2>&1 &
+        until grep -q 'ready to accept' $2/log; do sleep 0.05; done; exec pgbouncer -u nobody $2/conf";
+    let _server = launch(&bed, &["sh", "-c", script, "sh", &bin, &dir]);
+    let rows: String = (1..60_000).map(|i| format!("{i}\t{i}000\n")).collect();
+    let (sent, got) = (write(&bed, "sent", &rows), at(&bed, "got"));
+    for command in [
+        "create table t (i bigint, n numeric)",
+        &format!("\\copy t from '{sent}'"),
+        &format!("\\copy (select * from t order by i) to '{got}'"),
+    ] {
+        ask(&bed, "psql", &["-h", SERVER_ADDR, "-p", "6432", "-U", "postgres", "-qAtc", command, "postgres"]);
+    }
+    assert!(std::fs::read_to_string(&got).expect("what came") == rows);
+}
+
+#[test]
 fn python_asyncio() {
     let Some((bed, _)) = bed(&["python3"]) else { return };
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/bench/peers/echo.py");

@@ -284,6 +284,34 @@ UseReverseDNS off\nWtmpLog off\nUseFtpUsers off\nRequireValidShell off\nAllowOve
                 seq -f 10.%.0f.1.1 100 | sort >want"
         server "exec named -f -u bind -c $D/conf"
         client "dig +tcp +short @$S a.x A | sort >got"
+    dnsmasq_over_tcp Server on 53 needs "dnsmasq dig"
+        before "seq -f '10.%.0f.1.1 a.x' 100 >hosts; seq -f 10.%.0f.1.1 100 | sort >want"
+        server "exec dnsmasq -k -C /dev/null --no-resolv --no-hosts --addn-hosts=$D/hosts --user=root --pid-file="
+        client "for i in 1 2 3 4; do dig +tcp +short @$S a.x A | sort >got; cmp got want; done"
+    haproxy_with_master_and_worker Server on 80 needs "haproxy curl"
+        before "printf 'defaults\n mode http\n timeout connect 5s\n timeout client 20s\n timeout server 20s
+frontend f\n bind 0.0.0.0:80\n default_backend b\nbackend b\n server s %s:8000\n' $C >conf; : $C:8000"
+        server "exec haproxy -W -db -f $D/conf"
+        client "for i in 1 2 3 4; do curl -sSf -o got http://$S/file; cmp got file; done"
+    samba Server on 445 needs "smbd smbclient"
+        before "mkdir s; printf '[global]\nmap to guest=Bad User\nguest account=root\ndisable netbios=yes\n\
+                smb ports=445\nload printers=no\nlog file=%s/log\n' $D >conf; : >none
+                for i in private state cache lock pid; do echo \"$i directory=$D/s\"; done >>conf
+                printf 'ncalrpc dir=%s/s/n\n[a]\npath=%s\nguest ok=yes\nread only=no\n' $D $D >>conf"
+        server "exec smbd -F -s $D/conf"
+        client "smbclient -s none -N //$S/a -c 'put file up; get up got' >log2"
+    h2o_with_two_threads Server on 80 needs "h2o curl"
+        before "printf 'user: root\nlisten: 80\nnum-threads: 2\nhosts:\n  default:\n    paths:\n      /:\n        \
+                file.dir: %s\n' $D >conf"
+        server "exec h2o -c $D/conf"
+        client "for i in 1 2 3 4; do curl -sSf -o got http://$S/file; cmp got file; done"
+    microsocks Server on 1080 needs "microsocks curl"
+        server "exec microsocks -p 1080"
+        client "for i in 1 2 3; do curl -sSf --socks5 $S:1080 -o got http://$C:8000/file; cmp got file; done"
+    inetd Server on 7 needs "inetd ncat"
+        before "echo \"7 stream tcp nowait root /bin/cat cat $D/file\" >conf"
+        server "exec inetd -i $D/conf"
+        client "for i in 1 2 3; do ncat --recv-only $S 7 </dev/null >got; cmp got file; done"
     squid Server on 3128 needs "squid curl"
         over "xdp:ms0"
         before "chmod a+rx .; mkdir log; chown proxy log

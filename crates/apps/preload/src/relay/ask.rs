@@ -29,6 +29,14 @@ pub(super) fn tell(channel: c_int, bytes: &[u8]) -> bool {
     sent == bytes.len() as ssize_t
 }
 
+/// The process ends what it sends over a relayed connection: the shutdown of its socket follows.
+pub(crate) fn tell_end(held: &Description) {
+    if let Some(relayed) = held.more().relayed.filter(|relayed| relayed.channel != NONE) {
+        // That process may be gone, and the connection with it.
+        tell(relayed.channel, &words(Request::End, relayed.handle));
+    }
+}
+
 /// Returns a channel about a relayed connection's options, for another process that gets the connection from this one;
 /// `None` if there is no descriptor.
 pub(crate) fn lend(held: &Description) -> Option<c_int> {
