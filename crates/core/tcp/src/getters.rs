@@ -106,8 +106,14 @@ impl Connection {
         self.tx.len().saturating_sub(self.flight())
     }
 
-    /// The pending error, taken (SO_ERROR).
+    /// Takes the pending error (SO_ERROR). Where there is none, it is what ICMP said since something was acknowledged
+    /// last, as on Linux; a later timeout is not explained by that any more.
     pub fn take_error(&mut self) -> Option<Error> {
+        let said = self.cold().and_then(|cold| cold.soft_error).filter(|_| self.state != State::Closed);
+        if let (None, Some((error, una))) = (self.error, said) {
+            self.cold_mut().soft_error = None;
+            return (una == self.snd_una).then_some(error);
+        }
         self.error.take()
     }
 
