@@ -170,8 +170,8 @@ impl Connection {
         }
     }
 
-    /// Lets the user timeout count from now: something was acknowledged, or the first of what is in flight leaves. That of
-    /// a SYN counts from the first one.
+    /// Lets the user timeout count from now: something was acknowledged, or the first of what is in flight leaves. A
+    /// SYN's counts from the first one.
     pub(crate) fn note_progress(&mut self, cx: &Cx<'_>) {
         if self.retries == 0 && self.state != State::SynSent {
             self.stalled_ms = cx.now.as_millis() as u32;

@@ -198,8 +198,9 @@ pub const ROWS: &[Row] = &[
         name: "segment without ACK",
         kind: Kind::Packets,
         key: "no_ack_flag",
-        reason: "Linux drops a segment without ACK before it looks at anything else. RFC 9293, section 3.10.7.4, has \
-                 the sequence check first, and RFC 7323, section 5.3, that of the timestamp: both answer.",
+        reason: "Linux drops a segment without ACK before it looks at anything else, but answers it in TIME-WAIT. RFC \
+                 9293, section 3.10.7.4, has the sequence check first, and RFC 7323, section 5.3, that of the \
+                 timestamp: both answer. In the window it is dropped.",
     },
     Row {
         name: "acknowledgment of data never sent, at the end",
@@ -296,8 +297,137 @@ pub const ROWS: &[Row] = &[
         name: "close when SYNs cross",
         kind: Kind::Packets,
         key: "crossed_close",
-        reason: "Linux sends its FIN before its SYN is acknowledged. Here it follows the handshake, as RFC 9293, \
-                 section 3.10.4, has it for a connection with data to send.",
+        reason: "Linux closes, and sends its FIN, before its SYN is acknowledged. Here it follows the handshake, as \
+                 RFC 9293, section 3.10.4, has it for a connection with data to send.",
+    },
+    Row {
+        name: "acknowledgment before the SYN when SYNs cross",
+        kind: Kind::Packets,
+        key: "crossed_old_ack",
+        reason: "Linux is established by an acknowledgment that does not cover its SYN. RFC 9293, section 3.10.7.4, \
+                 fifth step, has it reset, as here.",
+    },
+    Row {
+        name: "reset of a half-open connection",
+        kind: Kind::Packets,
+        key: "half_open_reset",
+        reason: "Linux forgets a half-open connection by a reset anywhere in the window. RFC 5961, section 3.2, has it \
+                 challenged unless its number is exact, as here.",
+    },
+    Row {
+        name: "segments that were small enough",
+        kind: Kind::Packets,
+        key: "too_big",
+        reason: "After packet too big Linux sends again what is larger than the new MSS. Here everything in flight \
+                 is cut anew, as RFC 1191, section 6.4, has it for what was in flight.",
+    },
+    Row {
+        name: "ICMP error that Linux alone takes",
+        kind: Kind::Packets,
+        key: "icmp_edge",
+        reason: "Linux takes an ICMP error that quotes SND.NXT, which no segment in flight begins with; RFC 5927, \
+                 section 4.1, has it refused (SND.UNA =< SEG.SEQ < SND.NXT), as here. When SYNs have crossed it ends \
+                 the attempt; here it is soft (RFC 9293, section 3.9.2.2).",
+    },
+    Row {
+        name: "names of ICMP errors",
+        kind: Kind::Packets,
+        key: "icmp_names",
+        reason: "Linux tells protocol unreachable as ENOPROTOOPT, prohibited (IPv6) as EACCES, and keeps port \
+                 unreachable as a soft error. Here the first is ECONNREFUSED, the second EHOSTUNREACH, and the last \
+                 is not kept in a standing connection (RFC 5927, section 5.2).",
+    },
+    Row {
+        name: "reset that Linux alone takes or refuses",
+        kind: Kind::Packets,
+        key: "reset_apart",
+        reason: "Linux refuses the reset of a half-open connection for an old timestamp, from which RFC 7323, section \
+                 5.2, exempts resets, or for its echo. It takes one that has the number of the peer's FIN, and in \
+                 FIN-WAIT-2 of a closed socket any in the window; RFC 5961, section 3.2, asks for the exact number.",
+    },
+    Row {
+        name: "reset outside of the window, at the end",
+        kind: Kind::Packets,
+        key: "reset_answered",
+        reason: "Linux answers a reset outside of the window in TIME-WAIT, and in FIN-WAIT-2 once the application has \
+                 closed. RFC 9293, section 3.10.7.4, first step, has resets dropped there, as here.",
+    },
+    Row {
+        name: "round trip when SYNs cross",
+        kind: Kind::Packets,
+        key: "crossed_round_trip",
+        reason: "Linux takes the round trip from the SYN-ACK. Its number was sent twice, so RFC 6298, section 3 \
+                 (Karn), takes no sample, and the first timeout here is the one before a sample.",
+    },
+    Row {
+        name: "half-open connection and old data",
+        kind: Kind::Packets,
+        key: "half_open_old_data",
+        reason: "Linux takes an acknowledgment beside data or a FIN that ends at RCV.NXT once established only. Here \
+                 it is taken in SYN-RECEIVED as well, as RFC 9293, section 3.10.7.4, has valid acknowledgments taken.",
+    },
+    Row {
+        name: "close after both FINs",
+        kind: Kind::Packets,
+        key: "last_ack_reset",
+        reason: "Linux resets at a close with unread data also in CLOSING and LAST-ACK. RFC 9293, section 3.10.5, has \
+                 nothing sent there, as here.",
+    },
+    Row {
+        name: "timeout behind a tail loss probe",
+        kind: Kind::Packets,
+        key: "probe_timeout",
+        reason: "Linux counts the timeout from when the segment left first. RFC 8985, section 7.3, starts it again \
+                 when the probe leaves, as here.",
+    },
+    Row {
+        name: "echo of another timestamp",
+        kind: Kind::Packets,
+        key: "false_echo",
+        reason: "A false echo tells a false round trip (RFC 7323, section 4.1). The two take samples from echoes at \
+                 different times, so their timeouts differ.",
+    },
+    Row {
+        name: "text across an early FIN",
+        kind: Kind::Packets,
+        key: "text_across_fin",
+        reason: "Linux takes text across a FIN that came out of order. Here that FIN is the end, as RFC 9293, section \
+                 3.10.7.4, eighth step, has it.",
+    },
+    Row {
+        name: "SACK blocks after close",
+        kind: Kind::Packets,
+        key: "blocks_after_close",
+        reason: "Linux keeps what came out of order when the application closes. Here it is forgotten, which RFC 2018, \
+                 section 8, permits: nothing will read it.",
+    },
+    Row {
+        name: "congestion window in bytes",
+        kind: Kind::Packets,
+        key: "window_in_segments",
+        reason: "Linux counts its congestion window in segments, short ones as well. Here it counts bytes, as in RFC \
+                 5681, section 3.1, so it is smaller behind short segments.",
+    },
+    Row {
+        name: "needless timeout undone at once",
+        kind: Kind::Packets,
+        key: "undone_at_once",
+        reason: "Linux undoes a timeout at the first acknowledgment of data that was sent once. RFC 5682, section 3.1, \
+                 step 2, sends two segments and waits for the next one, as here.",
+    },
+    Row {
+        name: "acknowledgment of a part of a segment",
+        kind: Kind::Packets,
+        key: "partial_ack",
+        reason: "Linux restarts its timer when a whole segment is acknowledged. RFC 6298, rule 5.3, has it restarted \
+                 by an acknowledgment of new data, as here.",
+    },
+    Row {
+        name: "retransmission behind a part of a segment",
+        kind: Kind::Packets,
+        key: "cut_middle",
+        reason: "A peer that acknowledges a part of a segment finds the rest cut anew, and each of the two goes on \
+                 where its own segment ended: RFC 9293, section 3.8.1, has bytes retransmitted, not segments.",
     },
     Row {
         name: "reset after SYNs crossed",

@@ -32,9 +32,15 @@ impl fmt::Display for Difference {
 /// Time within which segments leave together: one call or one segment from the peer made them.
 pub(super) const TOGETHER: Duration = Duration::from_millis(3);
 
-/// Returns the difference after a step, if there is one.
-pub fn differ(step: usize, a: &Moment, b: &Moment) -> Option<Difference> {
-    let (a, b) = (joined(a), joined(b));
+/// Returns how far the time of a packet may be off.
+fn tolerance(seen: &Seen) -> Duration {
+    TOLERANCE.max(seen.at / 4) + seen.unread
+}
+
+/// Returns the difference after a step, if there is one, which both were watched for `until`.
+pub fn differ(step: usize, a: &Moment, b: &Moment, until: Duration) -> Option<Difference> {
+    let (mut a, mut b) = (joined(a), joined(b));
+    trim(&mut a, &mut b, until);
     let lines = |moment: &Moment| {
         let mut lines: Vec<String> = moment.answer.iter().map(|answer| format!("= {answer}")).collect();
         lines.extend(moment.seen.iter().map(|seen| line(&seen.packet)));
@@ -46,10 +52,20 @@ pub fn differ(step: usize, a: &Moment, b: &Moment) -> Option<Difference> {
         let front = kernel.iter().zip(&ours).take_while(|(a, b)| a == b).count();
         return Some(Difference { step, kernel: kernel[front..].to_vec(), ours: ours[front..].to_vec() });
     }
-    let is_off = |(a, b): &(&Seen, &Seen)| a.at.abs_diff(b.at) > TOLERANCE.max(a.at.max(b.at) / 4);
+    let is_off = |(a, b): &(&Seen, &Seen)| a.at.abs_diff(b.at) > tolerance(a).max(tolerance(b));
     let (a, b) = a.seen.iter().zip(&b.seen).find(is_off)?;
     let timed = |seen: &Seen| vec![format!("after {} ms: {}", seen.at.as_millis(), line(&seen.packet))];
     Some(Difference { step, kernel: timed(a), ours: timed(b) })
+}
+
+/// Leaves out what one of the two sent so late that the other one may send it after the watch.
+fn trim(a: &mut Moment, b: &mut Moment, until: Duration) {
+    while a.seen.len() != b.seen.len() {
+        let longer = if a.seen.len() > b.seen.len() { &mut *a } else { &mut *b };
+        if longer.seen.pop_if(|last| last.at > TOLERANCE && last.at + tolerance(last) > until).is_none() {
+            return;
+        }
+    }
 }
 
 /// Returns the difference at the end: complaints, then states.
@@ -106,8 +122,8 @@ fn pieces_join(into: &mut Packet, next: &Packet, pieces: u32) -> bool {
 #[test]
 fn a_difference_is_found_and_a_little_time_is_none() {
     let moment = |answer: &str| Moment { answer: Some(answer.into()), seen: Vec::new() };
-    assert_eq!(differ(1, &moment("0x1"), &moment("0x1")), None);
-    let found = differ(1, &moment("0x1"), &moment("0x5")).expect("a difference");
+    assert_eq!(differ(1, &moment("0x1"), &moment("0x1"), Duration::MAX), None);
+    let found = differ(1, &moment("0x1"), &moment("0x5"), Duration::MAX).expect("a difference");
     assert_eq!(found.to_string(), "step 2: kernel: = 0x1 | here: = 0x5");
     let ended = Trace { end: "CLOSED".into(), ..Trace::default() };
     assert_eq!(differ_at_end(2, &Trace::default(), &ended).expect("a difference").step, 2);
@@ -131,14 +147,25 @@ fn data_that_leaves_together_is_compared_by_its_ends() {
         let ip = drill::lang::IpInfo::default();
         let direction = drill::lang::Direction::Out;
         let packet = Packet { direction, outer: Vec::new(), ip, body: Body::Tcp(tcp) };
-        Seen { at: Duration::from_millis(at), packet }
+        Seen { at: Duration::from_millis(at), unread: Duration::ZERO, packet }
     };
     let (ack, fin) = (Flags::ACK, Flags::ACK | Flags::FIN);
     let moment = |seen: &[Seen]| Moment { answer: None, seen: seen.to_vec() };
     let two = moment(&[piece(ack, 1, 989, 0), piece(ack, 989, 1001, 0), piece(fin, 1001, 1001, 0)]);
-    assert_eq!(differ(0, &two, &moment(&[piece(fin, 1, 1001, 0)])), None);
+    assert_eq!(differ(0, &two, &moment(&[piece(fin, 1, 1001, 0)]), Duration::MAX), None);
     let later = moment(&[piece(ack, 1, 989, 0), piece(fin, 989, 1001, 90)]);
-    assert!(differ(0, &later, &two).is_some(), "another time");
+    assert!(differ(0, &later, &two, Duration::MAX).is_some(), "another time");
+    let early = moment(&[piece(ack, 1, 989, 0), piece(fin, 989, 1001, 50)]);
+    assert!(differ(0, &later, &early, Duration::MAX).is_some(), "40 ms later");
+    let mut unread = later.clone();
+    unread.seen[1].unread = Duration::from_millis(30);
+    assert_eq!(differ(0, &unread, &early, Duration::MAX), None, "it may have waited to be read");
+    let first = moment(&later.seen[..1]);
+    assert!(differ(0, &later, &first, Duration::from_millis(450)).is_some(), "nothing for long");
+    assert_eq!(differ(0, &later, &first, Duration::from_millis(100)), None, "it may come after the watch");
     let small: Vec<Seen> = (0..10).map(|at| piece(ack, 1 + at, 2 + at, 0)).collect();
-    assert!(differ(0, &moment(&small), &moment(&[piece(ack, 1, 11, 0)])).is_some(), "too many pieces");
+    assert!(
+        differ(0, &moment(&small), &moment(&[piece(ack, 1, 11, 0)]), Duration::MAX).is_some(),
+        "too many pieces"
+    );
 }

@@ -18,7 +18,7 @@ const STATES: [&str; 10] = [
     "TIME-WAIT",
 ];
 /// Events, as rows of the table.
-const EVENTS: [&str; 20] = [
+const EVENTS: [&str; 21] = [
     "SYN",
     "SYN-ACK",
     "ACK",
@@ -30,6 +30,7 @@ const EVENTS: [&str; 20] = [
     "URG",
     "ECN",
     "other flags",
+    "ICMP",
     "connect",
     "accept",
     "read",
@@ -64,7 +65,7 @@ pub fn event(step: &Step) -> &'static str {
             Call::Poll | Call::Error => "look",
         },
         Action::Send(packet, _) => {
-            let Body::Tcp(tcp) = &packet.body else { return "other flags" };
+            let Body::Tcp(tcp) = &packet.body else { return "ICMP" };
             let bits = tcp.flags.bits & !Flags::PSH;
             match bits {
                 Flags::SYN => "SYN",

@@ -1,55 +1,16 @@
 //! Predicates that recognise explained differences, by the keys of [`crate::reasons`].
 
-use super::compare::{Difference, TOGETHER, differ, differ_at_end};
-use super::input::{Action, Call, Echo, Input, Step};
+use super::case::{Case, ahead, stamps, takes_numbers, tcp};
+use super::compare::{Difference, TOGETHER, TOLERANCE, differ, differ_at_end};
+use super::input::{Action, Call, Echo, Half, Input, MSS, Step};
 use super::trace::{Moment, Seen, Trace};
 use crate::reasons::{self, Kind, Row};
+use base::Duration;
 use drill::lang::{Body, Flags, Range, Segment, TcpOption};
 use drill::run::peer::FIRST_STAMP;
 
-/// A difference with what led to it.
-pub struct Case<'a> {
-    input: &'a Input,
-    difference: &'a Difference,
-    /// The peer's segment, if the step is one.
-    segment: Option<&'a Segment>,
-    /// Number up to which the peer has acknowledged what the near end had sent, before the step, on the kernel.
-    acked: u32,
-    /// Right edge of what the near end had sent.
-    heard: u32,
-    /// Next number that the near end expects.
-    expected: u32,
-    /// Right edge of the window that the kernel has offered.
-    edge: u32,
-    /// The near end has sent no more than a SYN or a SYN-ACK, and that is not acknowledged.
-    is_half_open: bool,
-    /// Something was sent after the SYN-ACK.
-    has_answered: bool,
-    /// The latest timestamp that the peer has sent in order.
-    stamp: Option<u32>,
-    /// The window went down in a segment that had the numbers of the one before.
-    is_window_lowered: bool,
-    /// The peer has sent urgent data.
-    is_urgent: bool,
-    /// Next number that this stack expects from the peer.
-    expected_here: u32,
-    /// Right edge of the peer's window, and of what it was at most.
-    allowed: u32,
-    /// Something was sent again.
-    has_repeated: bool,
-    /// The near end's FIN was sent.
-    has_ended: bool,
-    /// Places of the peer's FINs.
-    fins: Vec<u32>,
-    /// Segments with an acknowledgment of less than was acknowledged before came with timestamps.
-    has_old_stamp: bool,
-    /// The step's segment acknowledges nothing and leaves the window as it is.
-    is_no_news: bool,
-    /// Right edge of the data that the peer has sent.
-    reach: u32,
-    /// The peer has sent an acknowledgment.
-    has_acked: bool,
-}
+/// How long an acknowledgment may be delayed on Linux, mostly.
+const DELAYED: Duration = Duration::from_millis(40);
 
 /// Judgment on an input.
 #[derive(Default)]
@@ -72,7 +33,9 @@ impl Verdict {
 pub fn judge(input: &Input, kernel: &Trace, ours: &Trace) -> Verdict {
     let mut verdict = Verdict::default();
     for (step, (a, b)) in kernel.moments.iter().zip(&ours.moments).enumerate().take(input.steps.len()) {
-        let Some(difference) = differ(step, a, b) else { continue };
+        // Until the next step.
+        let until = kernel.pauses.get(step + 1).copied().unwrap_or(Duration::MAX);
+        let Some(difference) = differ(step, a, b, until) else { continue };
         let case = Case::new(input, &difference, kernel, ours);
         if let Some((row, goes_on)) = row(&case) {
             verdict.explained.push(row);
@@ -83,7 +46,7 @@ pub fn judge(input: &Input, kernel: &Trace, ours: &Trace) -> Verdict {
         }
         let (a, b, rows) = alike(&case, a, b);
         verdict.explained.extend(rows);
-        let Some(difference) = differ(step, &a, &b) else { continue };
+        let Some(difference) = differ(step, &a, &b, until) else { continue };
         match row(&Case::new(input, &difference, kernel, ours)) {
             Some((row, true)) => verdict.explained.push(row),
             Some((row, false)) => {
@@ -105,212 +68,6 @@ pub fn judge(input: &Input, kernel: &Trace, ours: &Trace) -> Verdict {
     verdict
 }
 
-/// The timestamps of a segment: TSval and TSecr.
-fn stamps(tcp: &Segment) -> Option<(u32, u32)> {
-    tcp.options.iter().flatten().find_map(|option| match option {
-        TcpOption::Timestamps { val, ecr, .. } => Some(((*val)?, *ecr)),
-        _ => None,
-    })
-}
-
-fn tcp(body: &Body) -> Option<&Segment> {
-    match body {
-        Body::Tcp(tcp) => Some(tcp),
-        _ => None,
-    }
-}
-
-fn ahead(a: u32, b: u32) -> bool {
-    a != b && a.wrapping_sub(b) < 1 << 31
-}
-
-impl<'a> Case<'a> {
-    /// A difference of an input, with what the kernel did.
-    pub fn new(input: &'a Input, difference: &'a Difference, kernel: &Trace, ours: &Trace) -> Case<'a> {
-        let mut case = Case {
-            input,
-            difference,
-            segment: None,
-            acked: 0,
-            heard: 0,
-            expected: 0,
-            edge: 0,
-            is_half_open: true,
-            has_answered: false,
-            stamp: None,
-            is_window_lowered: false,
-            is_urgent: false,
-            expected_here: 0,
-            allowed: 0,
-            has_repeated: false,
-            has_ended: false,
-            fins: Vec::new(),
-            has_old_stamp: false,
-            is_no_news: false,
-            reach: 0,
-            has_acked: false,
-        };
-        // Sequence number, acknowledgment and window of the peer's latest segment.
-        let mut before = None;
-        let mut scale = 0;
-        let until = (difference.step + 1).min(input.steps.len());
-        for (index, step) in input.steps[..until].iter().enumerate() {
-            let now = index == difference.step;
-            if let Action::Send(packet, _) = &step.action
-                && let Some(tcp) = tcp(&packet.body)
-            {
-                case.hear(tcp, &mut before, now);
-            }
-            if now {
-                break;
-            }
-            if let Some(moment) = kernel.moments.get(index) {
-                case.see(moment, &mut scale);
-            }
-            for seen in ours.moments.get(index).iter().flat_map(|moment| &moment.seen) {
-                let ack = tcp(&seen.packet.body).filter(|tcp| !tcp.flags.has(Flags::RST));
-                if let Some((tcp, ack)) = ack.and_then(|tcp| Some((tcp, tcp.ack?))) {
-                    let syn = tcp.flags.has(Flags::SYN);
-                    case.expected_here = if syn { ack.wrapping_sub(input.isn) } else { ack };
-                }
-            }
-        }
-        if let Some(Action::Send(packet, _)) = input.steps.get(difference.step).map(|step| &step.action) {
-            case.segment = tcp(&packet.body);
-        }
-        case
-    }
-
-    /// Learns from a segment of the peer; with `now` from that of the step in question, whose effect is not known.
-    fn hear(&mut self, tcp: &Segment, before: &mut Option<(Numbers, Option<u16>)>, now: bool) {
-        let syn = tcp.flags.has(Flags::SYN);
-        let numbers = (tcp.seq.map(|range| range.start), tcp.ack);
-        self.has_acked |= tcp.ack.is_some();
-        if let Some((known, window)) = *before {
-            self.is_window_lowered |= known == numbers && tcp.window < window;
-        }
-        *before = Some((numbers, tcp.window));
-        let end = tcp.seq.map_or(0, |range| range.end);
-        if !now && !syn && tcp.len > 0 && ahead(end, self.reach) && end.wrapping_sub(self.expected) < 1 << 17
-        {
-            self.reach = end;
-        }
-        if tcp.flags.has(Flags::FIN) {
-            self.fins.push(if syn { end.wrapping_sub(self.input.isn).wrapping_add(1) } else { end });
-        }
-        let is_old = tcp.ack.is_some_and(|ack| ahead(self.acked, ack) || ahead(ack, self.heard));
-        self.has_old_stamp |= is_old && stamps(tcp).is_some();
-        self.is_urgent |= tcp.flags.has(Flags::URG) && !now;
-        if let Some(ack) = tcp.ack.filter(|ack| !ahead(*ack, self.heard) && !ahead(self.acked, *ack)) {
-            let edge = ack.wrapping_add(tcp.window.unwrap_or(0).into());
-            self.is_no_news = ack == self.acked && edge == self.allowed;
-            self.allowed = if now && ahead(self.allowed, edge) { self.allowed } else { edge };
-            if !now && ahead(ack, self.acked) {
-                let is_new = match (stamps(tcp), self.stamp) {
-                    (Some((val, _)), Some(known)) => !ahead(known, val),
-                    _ => true,
-                };
-                self.acked = ack;
-                let is_next = syn || tcp.seq.is_some_and(|range| range.start == self.expected);
-                self.is_half_open &= ack != self.heard || !is_next || !is_new;
-            }
-        }
-        if !now {
-            let val = stamps(tcp).map(|stamps| stamps.0);
-            self.stamp = match (val, self.stamp) {
-                (Some(val), Some(known)) if !ahead(val, known) => Some(known),
-                (val, known) => val.or(known),
-            };
-        }
-    }
-
-    /// Learns from what the kernel did.
-    fn see(&mut self, moment: &Moment, scale: &mut u8) {
-        for seen in moment.seen.iter().filter_map(|seen| tcp(&seen.packet.body)) {
-            let syn = seen.flags.has(Flags::SYN);
-            if seen.flags.has(Flags::RST) {
-                continue;
-            }
-            let (start, end) = seen.seq.map_or((0, 0), |range| (range.start, range.end));
-            let end = end.wrapping_add(u32::from(syn) + u32::from(seen.flags.has(Flags::FIN)));
-            self.has_repeated |= end != start && !ahead(end, self.heard);
-            self.has_ended |= seen.flags.has(Flags::FIN);
-            if syn && end != self.heard {
-                // Another connection begins.
-                (self.is_half_open, self.has_answered, self.has_ended, self.acked) = (true, false, false, 0);
-            }
-            if syn || ahead(end, self.heard) {
-                self.heard = end;
-            }
-            if let Some(ack) = seen.ack {
-                self.expected = if syn { ack.wrapping_sub(self.input.isn) } else { ack };
-                let shift = if syn { 0 } else { *scale };
-                self.edge = self.expected.wrapping_add(u32::from(seen.window.unwrap_or(0)) << shift);
-            }
-            *scale = seen.options.iter().flatten().fold(*scale, |scale, option| match option {
-                TcpOption::WindowScale(shift) => *shift,
-                _ => scale,
-            });
-            // A challenge leaves it half open.
-            self.has_answered |= !syn;
-        }
-    }
-
-    fn ack(&self) -> Option<u32> {
-        self.segment.filter(|tcp| tcp.flags.has(Flags::ACK))?.ack
-    }
-
-    fn sends(&self, flag: u8) -> bool {
-        self.segment.is_some_and(|tcp| tcp.flags.has(flag))
-    }
-
-    fn called(&self, call: Call) -> bool {
-        let until = self.difference.step.min(self.input.steps.len());
-        self.input.steps[..until].iter().any(|step| step.action == Action::Call(call))
-    }
-
-    /// Did this stack send one bare acknowledgment more?
-    fn ours_acknowledges(&self) -> bool {
-        let Some((first, rest)) = self.difference.ours.split_first() else { return false };
-        first.starts_with(". ") && first.contains("(0) ") && rest == self.difference.kernel
-    }
-
-    /// Number up to which the peer has acknowledged, this step's segment included.
-    fn una(&self) -> u32 {
-        let ack = self.ack().filter(|ack| ahead(*ack, self.acked) && !ahead(*ack, self.heard));
-        ack.unwrap_or(self.acked)
-    }
-
-    /// Does a segment repeat what lies before `heard`, which moves with it?
-    fn repeats(&self, tcp: &Segment, heard: &mut u32) -> bool {
-        let Some(range) = tcp.seq.filter(|_| takes_numbers(tcp)) else { return false };
-        let end = range.end.wrapping_add(u32::from(tcp.flags.has(Flags::FIN)));
-        if ahead(end, *heard) {
-            *heard = end;
-            return false;
-        }
-        true
-    }
-
-    /// Are the lines the same but for their times, and bare acknowledgments?
-    fn only_later(&self) -> bool {
-        let bare = |lines: &[String]| -> Option<String> {
-            let [line] = lines else { return None };
-            line.strip_prefix("after ")?.split_once(": ").map(|(_, line)| line.to_owned())
-        };
-        let kernel = bare(&self.difference.kernel);
-        kernel.as_ref().is_some_and(|line| line.starts_with(". ") && line.contains("(0) "))
-            && kernel == bare(&self.difference.ours)
-    }
-
-    /// Do all lines begin so, if there are any?
-    fn only(lines: &[String], starts: &[&str]) -> bool {
-        lines.iter().all(|line| starts.iter().any(|start| line.starts_with(start)))
-    }
-}
-
-/// Sequence number and acknowledgment of a segment.
-type Numbers = (Option<u32>, Option<u32>);
 /// Changes what the kernel and what this stack did after a step so that it is alike.
 type Change = fn(&Case<'_>, &mut Moment, &mut Moment);
 
@@ -331,6 +88,13 @@ const CHANGES: &[(&str, Change)] = &[
         // Blocks left of what is expected report duplicates.
         for seen in segments(a).chain(segments(b)) {
             change_blocks(seen, |blocks| blocks.retain(|block| ahead(block.end, case.expected)));
+        }
+    }),
+    ("blocks_after_close", |case, a, b| {
+        let until = (case.difference.step + 1).min(case.input.steps.len());
+        let closes = |step: &Step| step.action == Action::Call(Call::Close);
+        if case.input.steps[..until].iter().any(closes) {
+            segments(a).chain(segments(b)).for_each(|seen| change_blocks(seen, Vec::clear));
         }
     }),
     ("blocks_beyond_fin", |case, a, b| {
@@ -418,9 +182,8 @@ fn told_by_edge(tcp: &mut Segment, una: u32, heard: u32) {
     (tcp.seq, tcp.len) = (Some(Range { start: at, end: at.wrapping_add(1) }), 1);
 }
 
-/// Does it hold data or a FIN?
-fn takes_numbers(tcp: &Segment) -> bool {
-    tcp.len > 0 || tcp.flags.has(Flags::FIN)
+fn is_icmp(step: &Step) -> bool {
+    matches!(&step.action, Action::Send(packet, _) if matches!(packet.body, Body::Icmp(_)))
 }
 
 fn is_pure(tcp: &Segment) -> bool {
@@ -526,8 +289,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && !has(Flags::ACK)
             && !has(Flags::RST)
             && !has(Flags::SYN)
-            && case.difference.kernel.is_empty()
-            && case.ours_acknowledges()
+            && (case.ours_acknowledges() || case.kernel_acknowledges() && case.is_over())
     }),
     ("old_stamp_unanswered", Then::GoesOn, |case| {
         let is_old = |val: u32| case.stamp.is_some_and(|stamp| ahead(stamp, val));
@@ -542,15 +304,13 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         case.ack().is_some_and(|ack| ahead(ack, case.heard))
             && case.has_ended
             && case.acked == case.heard
-            && case.difference.kernel.is_empty()
             && case.ours_acknowledges()
     }),
     ("time_wait_spaced", Then::GoesOn, |case| {
-        let is_over = case.has_ended && case.acked == case.heard;
-        let has_their_fin = case.fins.iter().any(|fin| fin.wrapping_add(1) == case.expected);
-        is_over
-            && has_their_fin
-            && case.segment.is_some_and(|tcp| tcp.len == 0 && !tcp.flags.has(Flags::FIN))
+        case.is_over()
+            && case
+                .segment
+                .is_some_and(|tcp| tcp.flags.has(Flags::SYN) || (tcp.len == 0 && !tcp.flags.has(Flags::FIN)))
             && case.difference.ours.is_empty()
             && case.difference.kernel.len() == 1
             && Case::only(&case.difference.kernel, &[". "])
@@ -568,7 +328,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         case.is_urgent && is_look
     }),
     ("beyond_window", Then::GoesOnIfNoNews, |case| {
-        // Between the edges of the two windows, or across the kernel's.
+        // Between the edges of the two windows, or across the lesser.
         let syn = u32::from(case.sends(Flags::SYN));
         let end = case.segment.and_then(|tcp| tcp.seq).map_or(0, |range| range.end);
         let end = if syn == 0 { end } else { end.wrapping_sub(case.input.isn) };
@@ -591,11 +351,43 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && case.difference.ours.first().is_some_and(is_ack)
             && Case::only(&case.difference.kernel, &["after "])
     }),
-    ("delayed_ack", Then::GoesOn, |case| case.only_later()),
+    ("text_across_fin", Then::Ends, |case| {
+        let range = case.segment.filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq);
+        range
+            .zip(case.early_fin)
+            .is_some_and(|(range, fin)| !ahead(range.start, fin) && ahead(range.end, fin))
+    }),
+    ("icmp_names", Then::GoesOn, |case| {
+        let until = case.difference.step.min(case.input.steps.len());
+        let names = ["EACCES", "ENOPROTOOPT", "ECONNREFUSED"];
+        let is_name = |line: &String| line.starts_with("= ") && names.iter().any(|name| line.ends_with(name));
+        case.input.steps[..until].iter().any(is_icmp) && case.difference.kernel.first().is_some_and(is_name)
+    }),
+    ("delayed_ack", Then::GoesOn, |case| {
+        // Or the next step came before the later of the two.
+        let is_next = case.segment.is_some_and(|tcp| {
+            let in_order = tcp.seq.is_some_and(|range| range.start == case.expected);
+            tcp.len > 0 && in_order && !tcp.flags.has(Flags::FIN | Flags::SYN)
+        });
+        let next = case.input.steps.get(case.difference.step + 1);
+        let is_soon = next.is_some_and(|step| step.pause() < DELAYED + TOLERANCE);
+        case.only_later() || is_next && is_soon && (case.ours_acknowledges() || case.kernel_acknowledges())
+    }),
+    ("reset_answered", Then::GoesOn, |case| {
+        let is_closed = case.has_ended && case.acked == case.heard;
+        is_closed && case.sends(Flags::RST) && case.kernel_acknowledges()
+    }),
+    ("crossed_round_trip", Then::Ends, |case| {
+        let again = |line: &String| line.starts_with("F. ") || line.starts_with(". ");
+        case.called(Call::Connect)
+            && case.has_crossed
+            && (case.difference.ours.is_empty() || case.difference.kernel.is_empty())
+            && case.difference.kernel.iter().chain(&case.difference.ours).all(again)
+    }),
     ("other_syn", Then::Ends, |case| {
+        let reset = if case.sends(Flags::ACK) { "R " } else { "R. 0:0" };
         case.sends(Flags::SYN)
-            && !case.sends(Flags::ACK)
-            && Case::only(&case.difference.kernel, &["R. 0:0"])
+            && Case::only(&case.difference.kernel, &[reset])
             && Case::only(&case.difference.ours, &[". "])
             && case.difference.kernel.len() == 1
     }),
@@ -610,33 +402,65 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     }),
     ("text_behind_fin", Then::Ends, |case| {
         let end = case.segment.filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq).map(|range| range.end);
-        case.fins.iter().any(|fin| fin.wrapping_add(1) == case.expected)
+        case.fins.iter().any(|fin| *fin == case.expected || fin.wrapping_add(1) == case.expected)
             && end.is_some_and(|end| ahead(end, case.expected))
             && Case::only(&case.difference.kernel, &["R "])
-            && case.difference.ours.is_empty()
+            && Case::only(&case.difference.ours, &[". "])
     }),
     ("fin_before_data", Then::Ends, |case| {
-        // It takes the place of a byte that came before, and the kernel acknowledges it.
+        // It takes the place of a byte that came before, and the kernel acknowledges it, now or before.
         let fin =
             case.segment.filter(|_| case.sends(Flags::FIN)).and_then(|tcp| tcp.seq).map(|range| range.end);
-        fin.is_some_and(|fin| {
+        let is_now = fin.is_some_and(|fin| {
             let taken = format!(" ack {}", fin.wrapping_add(1));
             let takes = |lines: &[String]| lines.iter().any(|line| line.contains(&taken));
             ahead(case.reach, fin) && takes(&case.difference.kernel) && !takes(&case.difference.ours)
-        })
+        });
+        is_now || case.is_fin_apart
+    }),
+    ("half_open_old_data", Then::Ends, |case| case.is_ack_apart && !case.called(Call::Connect)),
+    ("last_ack_reset", Then::Ends, |case| {
+        let step = case.input.steps.get(case.difference.step);
+        step.is_some_and(|step| step.action == Action::Call(Call::Close))
+            && case.has_ended
+            && case.fins.iter().any(|fin| fin.wrapping_add(1) == case.expected)
+            && Case::only(&case.difference.kernel, &["R. "])
+            && case.difference.ours.is_empty()
     }),
     ("crossed_text", Then::Ends, |case| {
         case.called(Call::Connect) && case.sends(Flags::SYN) && case.segment.is_some_and(|tcp| tcp.len > 0)
     }),
     ("crossed_close", Then::Ends, |case| {
-        let is_fin = |line: &String| line.starts_with("F. 1:1(0) ");
-        let is_end = |line: &String| line.contains("FIN-WAIT-1");
-        let is_late = |line: &String| line.contains("SYN-RECEIVED");
+        let until = (case.difference.step + 1).min(case.input.steps.len());
+        let ends = |step: &Step| {
+            let shut = |half| Action::Call(Call::Shutdown(half));
+            [Action::Call(Call::Close), shut(Half::Write), shut(Half::Both)].contains(&step.action)
+        };
         case.is_half_open
             && case.called(Call::Connect)
-            && (case.difference.kernel.first().is_some_and(is_fin)
-                || case.difference.kernel.iter().any(is_end) && case.difference.ours.iter().any(is_late))
+            && case.expected != 0
+            && case.input.steps[..until].iter().any(ends)
     }),
+    ("crossed_old_ack", Then::Ends, |case| {
+        case.is_half_open
+            && case.called(Call::Connect)
+            && case.ack() == Some(case.acked)
+            && !case.difference.ours.is_empty()
+            && Case::only(&case.difference.ours, &["R "])
+    }),
+    ("half_open_reset", Then::Ends, |case| {
+        case.is_half_open
+            && !case.called(Call::Connect)
+            && case.sends(Flags::RST)
+            && case.difference.kernel.is_empty()
+            && case.ours_acknowledges()
+    }),
+    ("reset_apart", Then::Ends, |case| {
+        let is_closed = case.has_ended && case.acked == case.heard;
+        let is_now = case.difference.kernel.is_empty() && case.ours_acknowledges();
+        case.is_reset_apart || is_closed && case.sends(Flags::RST) && is_now
+    }),
+    ("icmp_edge", Then::Ends, |case| case.is_icmp_apart),
     ("crossed_reset", Then::GoesOn, |case| {
         let until = case.difference.step.min(case.input.steps.len());
         let sent = |step: &Step| match &step.action {
@@ -654,9 +478,19 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     }),
     ("silly_window", Then::Ends, |case| {
         // Less than a segment, up to the edge of the peer's window.
-        let edge = format!(":{}(", case.allowed);
-        case.difference.kernel.first().is_some_and(|line| line.starts_with(". ") && line.contains(&edge))
-            && case.difference.ours.first().is_none_or(|line| !line.contains(&edge))
+        let (kernel, ours) = case.data();
+        let is_edge = |range: Range| range.end == case.allowed || range.end == case.told;
+        kernel.is_some_and(is_edge) && !ours.is_some_and(is_edge)
+    }),
+    ("undone_at_once", Then::Ends, |case| {
+        case.has_repeated
+            && case.una().wrapping_sub(case.acked) > 2 * u32::from(MSS)
+            && case.kernel_sends_more()
+    }),
+    ("window_in_segments", Then::Ends, |case| {
+        let (kernel, ours) = case.data();
+        let is_fresh = kernel.is_some_and(|range| range.start == case.heard) && ours.is_none();
+        case.has_repeated && (case.kernel_sends_more() || is_fresh)
     }),
     ("fin_beyond_window", Then::Ends, |case| {
         let is_fin = |line: &String| line.starts_with("F. ") && line.contains("(0)");
@@ -664,6 +498,28 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && case.difference.ours.first().is_some_and(is_fin)
             && case.difference.ours[1..] == case.difference.kernel
     }),
+    ("partial_ack", Then::GoesOn, |case| {
+        let bare = |lines: &[String]| -> Option<String> {
+            let [line] = lines else { return None };
+            line.strip_prefix("after ")?.split_once(": ").map(|(_, line)| line.to_owned())
+        };
+        let kernel = bare(&case.difference.kernel);
+        case.has_split && kernel.is_some() && kernel == bare(&case.difference.ours)
+    }),
+    ("probe_timeout", Then::GoesOn, |case| {
+        let is_later = |lines: &[String]| lines.len() == 1 && lines[0].starts_with("after ");
+        let is_first = case.again[0] == 0 && case.again[1] > 0;
+        is_first && is_later(&case.difference.kernel) && is_later(&case.difference.ours)
+    }),
+    // The first probe, as it was cut or anew.
+    ("cut_again", Then::GoesOn, |case| case.again == [0, 0] && case.only_again()),
+    ("too_big", Then::Ends, |case| {
+        let is_error = case.input.steps.get(case.difference.step).is_some_and(is_icmp);
+        is_error && case.difference.kernel.is_empty() && case.only_again()
+    }),
+    ("false_echo", Then::Ends, |case| case.has_false_echo && case.only_again()),
+    ("block_with_fin", Then::Ends, |case| case.early_fin.is_some() && case.only_again()),
+    ("cut_middle", Then::Ends, |case| case.has_split && case.only_again()),
 ];
 
 /// Returns the row that explains a difference, and whether what follows is compared as well.

@@ -6,12 +6,17 @@ use super::input::{Action, Call, Echo, Half, Input, MSS, Step, Switch};
 use super::ours::Ours;
 use super::trace::{Moment, Trace};
 use base::{Duration, Rng};
-use drill::lang::{Body, Direction, Ecn, Flags, IpInfo, Packet, Range, Segment, TcpOption};
+use drill::lang::{
+    Body, Direction, Ecn, Flags, Icmp, IpInfo, Packet, Quoted, Range, Segment, Span, TcpOption,
+};
 
 /// Pauses between steps, ms: shorter than a delayed acknowledgment, between that and a retransmission, and beyond.
 const PAUSES: [u32; 10] = [1, 1, 2, 5, 10, 10, 20, 90, 150, 420];
-/// A step keeps this distance from what a timer does, so that their order is the same on both sides.
+/// A step keeps this distance from what a timer does, or a quarter of the timer's length, so that their order is the
+/// same on both sides.
 const DISTANCE: Duration = Duration::from_millis(28);
+/// Timers beyond this are not waited for.
+const LONGEST: Duration = Duration::from_secs(2);
 /// Steps after those that open the connection, at most.
 const STEPS_MAX: u64 = 14;
 
@@ -38,6 +43,7 @@ struct View {
 
 struct Maker<'a> {
     rng: Rng,
+    v6: bool,
     view: View,
     ours: Ours,
     steps: Vec<Step>,
@@ -61,6 +67,8 @@ pub fn make(
     let mut rng = Rng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x7065_6572);
     let fresh = pick(&mut rng, &[0, 1, 70_000, u32::MAX - 500, 0x7fff_fff0]);
     let isn = begin.map_or(fresh, |begin| begin.isn);
+    let fresh = rng.chance(0.25);
+    let v6 = begin.map_or(fresh, |begin| begin.v6);
     let view = View {
         isn,
         expected: 0,
@@ -74,7 +82,7 @@ pub fn make(
         met: false,
         clock: 10_000,
     };
-    let mut maker = Maker { rng, view, ours: Ours::new(isn)?, steps: Vec::new(), coverage };
+    let mut maker = Maker { rng, v6, view, ours: Ours::new(isn, v6)?, steps: Vec::new(), coverage };
     let before = maker.coverage.count();
     match begin {
         Some(begin) => maker.vary(begin),
@@ -88,7 +96,7 @@ pub fn make(
     let Maker { steps, ours, coverage, .. } = maker;
     coverage.counters(&ours.counted());
     let is_new = coverage.count() > before;
-    Ok((Input { seed, isn, steps }, ours.end(), is_new))
+    Ok((Input { seed, isn, v6, steps }, ours.end(), is_new))
 }
 
 impl Maker<'_> {
@@ -166,6 +174,9 @@ impl Maker<'_> {
         if self.rng.chance(0.35) {
             let call = self.any_call();
             self.call(pause, call);
+        } else if self.rng.chance(0.05) {
+            let packet = self.any_error();
+            self.send(pause, packet);
         } else {
             let (packet, echo) = self.any_segment();
             self.send_echoing(pause, packet, echo);
@@ -306,6 +317,49 @@ impl Maker<'_> {
         (packet, echo)
     }
 
+    /// An ICMP error about a segment of the near end, or about one that it has not sent.
+    fn any_error(&mut self) -> Packet {
+        const V4: [(&str, &str); 8] = [
+            ("unreachable", "net_unreachable"),
+            ("unreachable", "host_unreachable"),
+            ("unreachable", "protocol_unreachable"),
+            ("unreachable", "port_unreachable"),
+            ("unreachable", "frag_needed"),
+            ("unreachable", "frag_needed"),
+            ("unreachable", "host_prohibited"),
+            ("time_exceeded", "ttl_exceeded_in_transit"),
+        ];
+        const V6: [(&str, &str); 6] = [
+            ("unreachable", "no_route"),
+            ("unreachable", "admin_prohibited"),
+            ("unreachable", "address_unreachable"),
+            ("unreachable", "port_unreachable"),
+            ("packet_too_big", ""),
+            ("time_exceeded", "exceeded_hop_limit"),
+        ];
+        let (rng, view) = (&mut self.rng, &self.view);
+        let (kind, code) = if self.v6 { pick(rng, &V6) } else { pick(rng, &V4) };
+        let is_size = matches!(kind, "packet_too_big") || code == "frag_needed";
+        let mtu = is_size.then(|| pick(rng, &[0, 296, 552, 600, 1_000, 1_280, 1_281, 1_400, 1_500, 9_000]));
+        let edge = pick(
+            rng,
+            &[
+                view.acked,
+                view.acked,
+                view.heard,
+                view.heard.wrapping_sub(MSS.into()),
+                view.heard.wrapping_add(70_000),
+            ],
+        );
+        let start = edge.wrapping_add_signed(pick(rng, &[-1, 0, 0, 1]));
+        let len = pick(rng, &[0, 0, 1, u32::from(MSS)]);
+        let quoted = Some(Quoted::Tcp(Range { start, end: start.wrapping_add(len) }, len));
+        let code = (!code.is_empty()).then(|| code.to_owned());
+        let body =
+            Body::Icmp(Icmp { kind: kind.to_owned(), code, mtu, id: None, quoted, span: Span::default() });
+        Packet { direction: Direction::In, outer: Vec::new(), ip: IpInfo::default(), body }
+    }
+
     fn syn_options(&mut self, stamps: bool, sack: bool, scale: bool) -> Vec<TcpOption> {
         let mut options = vec![TcpOption::Mss(MSS)];
         if sack {
@@ -378,14 +432,17 @@ impl Maker<'_> {
         for _ in 0..8 {
             let since = self.ours.since_step();
             let last = self.ours.last().and_then(|moment| moment.seen.last()).map(|seen| seen.at);
-            let just = last.is_some_and(|at| !at.is_zero() && since.saturating_sub(at) < DISTANCE);
+            let (ran, running) = self.ours.timers();
+            let just =
+                last.is_some_and(|at| !at.is_zero() && since.saturating_sub(at) < DISTANCE.max(ran / 4));
             let just = just || since < DISTANCE && self.has_refused();
-            let soon = self.ours.until_timer().is_some_and(|time| time < DISTANCE);
+            let until = self.ours.until_timer().unwrap_or(Duration::MAX);
+            let soon = until < DISTANCE.max((running + until.min(LONGEST)) / 4);
             if !just && !soon {
                 break;
             }
-            let more = if soon { self.ours.until_timer().unwrap_or_default() } else { Duration::ZERO };
-            let more = (more + DISTANCE).as_millis() as u32 + 1;
+            let (more, length) = if soon { (until, running + until) } else { (Duration::ZERO, ran) };
+            let more = (more + DISTANCE.max(length / 4)).as_millis() as u32 + 1;
             step.after += more;
             self.ours.advance(Duration::from_millis(more.into()));
         }

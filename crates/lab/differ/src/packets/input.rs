@@ -100,6 +100,8 @@ pub struct Input {
     pub seed: u64,
     /// The peer's initial sequence number.
     pub isn: u32,
+    /// Over IPv6.
+    pub v6: bool,
     /// Steps, in order.
     pub steps: Vec<Step>,
 }

@@ -3,6 +3,7 @@
 //! The peer and the application of a seed play against this stack in virtual time first, because the numbers that they
 //! use depend on what it answers. The resulting list of steps then runs on the kernel in real time.
 
+pub mod case;
 pub mod compare;
 pub mod coverage;
 pub mod explain;
@@ -30,12 +31,15 @@ use trace::Trace;
 
 /// Inputs that wait for the kernel or are with it.
 const UNDER_WAY: usize = 128;
-/// An input on the kernel is run again where a step was later than this: the machine, not the kernel, decided then.
-const LATE: Duration = Duration::from_millis(8);
+/// An input that differs runs on the kernel again where a step was later than this: a timer, from which steps keep a
+/// distance, may have come first.
+const LATE: Duration = Duration::from_millis(14);
 /// Runs of an input on the kernel. A difference is one if each of these runs shows it.
 const RUNS: u32 = 3;
 /// Runs of an input while the machine is late.
 const RUNS_MAX: u32 = 12;
+/// Inputs at a time, at the end, of those for which the machine was late.
+const CALM: usize = 4;
 /// Inputs that reached something new and are varied.
 const KEPT_MAX: usize = 512;
 /// Candidates that are tried to shorten an input.
@@ -50,6 +54,8 @@ struct Waiting {
     ticket: Ticket,
     runs: u32,
     odd: u32,
+    /// It runs again at the end, with few others.
+    is_calm: bool,
 }
 
 /// An unexplained difference: the first input that showed it.
@@ -71,8 +77,8 @@ pub struct Finding {
 pub struct Report {
     /// Inputs and differences.
     pub counts: Counts,
-    /// Inputs for which the machine was too late in every run: nothing is known of them.
-    pub late: u64,
+    /// Seeds of inputs for which the machine was too late in every run: nothing is known of them.
+    pub late: Vec<u64>,
     /// Inputs that agreed in some runs alone.
     pub unsteady: u64,
     /// Explained differences by the name of their row, with their seeds.
@@ -98,6 +104,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
     let mut kept: Vec<Input> = Vec::new();
     let mut rng = Rng::new(options.seed);
     let mut waiting: VecDeque<Waiting> = VecDeque::new();
+    let mut late: Vec<Waiting> = Vec::new();
     let mut made = 0;
     loop {
         let now = clock.now();
@@ -114,14 +121,26 @@ pub fn run(options: &Options) -> Result<Report, String> {
                 kept.push(input.clone());
             }
             let ticket = kernel.begin(&input)?;
-            waiting.push_back(Waiting { input, ours, ticket, runs: 0, odd: 0 });
+            waiting.push_back(Waiting { input, ours, ticket, runs: 0, odd: 0, is_calm: false });
+            continue;
+        }
+        let is_calm = is_over && waiting.len() < CALM && waiting.iter().all(|next| next.is_calm);
+        if let Some(mut next) = late.pop_if(|_| is_calm) {
+            (next.ticket, next.runs, next.is_calm) = (kernel.begin(&next.input)?, 0, true);
+            waiting.push_back(next);
             continue;
         }
         let Some(mut next) = waiting.pop_front() else { break };
         let seen = next.ticket.wait()?;
         next.runs += 1;
         progress.show(report.counts, clock.now());
-        let Verdict { explained, open: difference } = judge(&next.input, &seen, &next.ours);
+        let mut verdict = judge(&next.input, &seen, &next.ours);
+        if verdict.open.is_some() {
+            // The same steps at the times at which the kernel had them.
+            next.ours = Ours::run_at(&next.input, &seen.pauses).map_err(|error| error.to_string())?;
+            verdict = judge(&next.input, &seen, &next.ours);
+        }
+        let Verdict { explained, open: difference } = verdict;
         let is_late = seen.late > LATE;
         if difference.is_some() && !is_late {
             next.odd += 1;
@@ -129,6 +148,10 @@ pub fn run(options: &Options) -> Result<Report, String> {
         if difference.is_some() && next.odd < RUNS && next.runs < RUNS_MAX {
             next.ticket = kernel.begin(&next.input)?;
             waiting.push_back(next);
+            continue;
+        }
+        if difference.is_some() && next.odd < RUNS && !next.is_calm {
+            late.push(next);
             continue;
         }
         report.counts.inputs += 1;
@@ -147,7 +170,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
             continue;
         };
         if next.odd < RUNS {
-            report.late += 1;
+            report.late.push(seed);
             continue;
         }
         report.counts.differences += 1;
@@ -208,10 +231,8 @@ fn shorten(wanted: &str, finding: Finding, kernel: &Kernel) -> Finding {
     let mut best = None;
     let differs = |steps: &[Step]| {
         let input = finding.input.with(steps);
-        let (Ok(ours), Ok(seen)) = (Ours::run(&input), kernel.begin(&input).and_then(|ticket| ticket.wait()))
-        else {
-            return false;
-        };
+        let Ok(seen) = kernel.begin(&input).and_then(|ticket| ticket.wait()) else { return false };
+        let Ok(ours) = Ours::run_at(&input, &seen.pauses) else { return false };
         let Some(difference) = judge(&input, &seen, &ours).open else { return false };
         let is_so = form(&input, &difference) == wanted;
         if is_so {
@@ -236,8 +257,8 @@ fn shorten(wanted: &str, finding: Finding, kernel: &Kernel) -> Finding {
 /// Says what is missing here.
 pub fn replay(input: &Input) -> Result<(String, Option<Difference>), String> {
     let kernel = Kernel::new()?;
-    let ours = Ours::run(input).map_err(|error| error.to_string())?;
     let seen = kernel.begin(input)?.wait()?;
+    let ours = Ours::run_at(input, &seen.pauses).map_err(|error| error.to_string())?;
     let difference = judge(input, &seen, &ours).open;
     Ok((script::script(input, &seen, &[]), difference))
 }
@@ -260,11 +281,11 @@ pub fn tell(report: &Report, options: &Options) -> Result<(), String> {
         print!("{}", reasons::usage(Kind::Packets, &report.explained, report.counts));
         println!("\n{}", report.coverage.table());
     }
-    if report.late + report.unsteady > 0 {
-        println!(
-            "{} inputs not judged: the machine was late in each of their runs; {} agreed in one run of several",
-            report.late, report.unsteady
-        );
+    if !report.late.is_empty() {
+        println!("not judged, because the machine was late in each run: {}", seeds_text(&report.late));
+    }
+    if report.unsteady > 0 {
+        println!("{} inputs agreed in one run of several", report.unsteady);
     }
     match report.findings.len() {
         0 => Ok(()),

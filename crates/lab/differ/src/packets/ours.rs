@@ -8,15 +8,25 @@ use drill::run::{Profile, World, core_config, errno_name};
 use sock::{Errno, Family, Fd, PollFd, Ready, RecvFlags, SendFlags, Sockets};
 use stack::{OwnAddr, Row};
 
-const LOCAL: [u8; 4] = [192, 168, 0, 1];
-const GATEWAY: [u8; 4] = [192, 168, 0, 254];
-const REMOTE: [u8; 4] = [192, 0, 2, 1];
+/// Addresses of the near end, its gateway and the peer.
+const V4: [Addr; 3] = [Addr::v4([192, 168, 0, 1]), Addr::v4([192, 168, 0, 254]), Addr::v4([192, 0, 2, 1])];
+const V6: [Addr; 3] =
+    [near(1), near(0xfe), Addr::v6([0xfd, 0x3d, 0xfa, 0x7b, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])];
+
+/// Returns an address of the near end's link, over IPv6.
+pub(super) const fn near(last: u8) -> Addr {
+    Addr::v6([0xfd, 0x3d, 0xfa, 0x7b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last])
+}
+
 const PORT: u16 = 8080;
 const MTU: usize = 1500;
 
 /// This stack with one peer.
 pub struct Ours {
     world: World,
+    /// The near end's address, and the peer.
+    local: Addr,
+    remote: Endpoint,
     sockets: Box<dyn Sockets>,
     peer: Peer,
     listener: Option<Fd>,
@@ -25,6 +35,8 @@ pub struct Ours {
     read: u32,
     /// Time of the last step.
     stepped: Duration,
+    /// Times of the last two packets, not counted those that left together.
+    sent: [Duration; 2],
     trace: Trace,
 }
 
@@ -33,27 +45,31 @@ impl Ours {
     ///
     /// # Errors
     /// There is no memory for its port.
-    pub fn new(isn: u32) -> std::io::Result<Ours> {
+    pub fn new(isn: u32, v6: bool) -> std::io::Result<Ours> {
+        let [own, gateway, peer] = if v6 { V6 } else { V4 };
         let mut config = core_config(Profile::Linux);
-        config.addresses = vec![OwnAddr { addr: Addr::v4(LOCAL), prefix: 16 }];
-        config.gateways = vec![Addr::v4(GATEWAY)];
+        config.addresses = vec![OwnAddr { addr: own, prefix: if v6 { 64 } else { 16 } }];
+        config.gateways = vec![gateway];
         // The kernel's limit is switched off as well.
         config.tcp.challenge_ack_limit = 1_000;
         config.max_connections = 64;
         config.max_time_wait = 64;
         config.max_chunks = 1 << 10;
         let world = World::new(config, MTU, false)?;
-        let local = Endpoint::new(Addr::v4(LOCAL), 0);
-        let peer = Peer::new(local, Endpoint::new(Addr::v4(REMOTE), PORT), isn);
+        let remote = Endpoint::new(peer, PORT);
+        let peer = Peer::new(Endpoint::new(own, 0), remote, isn);
         Ok(Ours {
             sockets: Box::new(world.sockets()),
             world,
+            local: own,
+            remote,
             peer,
             listener: None,
             stream: None,
             written: 0,
             read: 0,
             stepped: Duration::ZERO,
+            sent: [Duration::ZERO; 2],
             trace: Trace::default(),
         })
     }
@@ -63,12 +79,21 @@ impl Ours {
     /// # Errors
     /// There is no memory for the stack.
     pub fn run(input: &Input) -> std::io::Result<Trace> {
-        let mut ours = Ours::new(input.isn)?;
-        for step in &input.steps {
-            ours.advance(step.pause());
+        let pauses = input.steps.iter().map(Step::pause).chain([AFTERMATH]);
+        Ours::run_at(input, &pauses.collect::<Vec<_>>())
+    }
+
+    /// Runs the whole input at the times of another trace.
+    ///
+    /// # Errors
+    /// There is no memory for the stack.
+    pub fn run_at(input: &Input, pauses: &[Duration]) -> std::io::Result<Trace> {
+        let mut ours = Ours::new(input.isn, input.v6)?;
+        for (pause, step) in pauses.iter().zip(&input.steps) {
+            ours.advance(*pause);
             ours.step(step);
         }
-        ours.advance(AFTERMATH);
+        ours.advance(pauses.get(input.steps.len()).copied().unwrap_or(AFTERMATH));
         Ok(ours.end())
     }
 
@@ -86,6 +111,12 @@ impl Ours {
     /// Time until the next timer.
     pub fn until_timer(&self) -> Option<Duration> {
         self.world.next_timeout().map(|at| at.saturating_sub(self.world.now()))
+    }
+
+    /// Returns for how long a timer ran, if it sent the last packet, and for how long one runs since then, if that
+    /// started it.
+    pub fn timers(&self) -> (Duration, Duration) {
+        (self.sent[1] - self.sent[0], self.world.now() - self.sent[1])
     }
 
     /// Does a step, and everything that happens at once.
@@ -155,8 +186,11 @@ impl Ours {
             match self.peer.read(bytes) {
                 Ok(None) => {}
                 Ok(Some(packet)) => {
+                    if at > self.sent[1] {
+                        self.sent = [self.sent[1], at];
+                    }
                     let at = at.saturating_sub(self.stepped);
-                    self.moment().seen.push(Seen { at, packet });
+                    self.moment().seen.push(Seen { at, unread: Duration::ZERO, packet });
                 }
                 Err(why) => self.trace.wrong.push(why),
             }
@@ -167,24 +201,25 @@ impl Ours {
         let done = |()| "0".to_owned();
         let sockets = &*self.sockets;
         let stream = self.stream.ok_or(Errno::EBADF);
+        let family = if self.local.is_v4() { Family::V4 } else { Family::V6 };
         match call {
             Call::Listen => {
-                let fd = sockets.socket(Family::V4)?;
+                let fd = sockets.socket(family)?;
                 sockets.set_nonblocking(fd, true)?;
-                sockets.bind(fd, Endpoint::new(Addr::v4(LOCAL), PORT))?;
+                sockets.bind(fd, Endpoint::new(self.local, PORT))?;
                 sockets.listen(fd, 8)?;
                 self.listener = Some(fd);
-                self.peer.set_local(Endpoint::new(Addr::v4(LOCAL), PORT));
+                self.peer.set_local(Endpoint::new(self.local, PORT));
                 Ok("0".into())
             }
             Call::Connect => {
                 let fd = match self.stream {
                     Some(fd) => fd,
-                    None => sockets.socket(Family::V4)?,
+                    None => sockets.socket(family)?,
                 };
                 sockets.set_nonblocking(fd, true)?;
                 self.stream = Some(fd);
-                sockets.connect(fd, Endpoint::new(Addr::v4(REMOTE), PORT)).map(done)
+                sockets.connect(fd, self.remote).map(done)
             }
             Call::Accept => {
                 let (fd, _) = sockets.accept(self.listener.ok_or(Errno::EBADF)?)?;

@@ -9,6 +9,9 @@ use drill::run::peer::FIRST_STAMP;
 /// Returns the script. `why` is its comment. It runs by itself: `packetdrill` on the kernel, `millstream drill` here.
 pub fn script(input: &Input, kernel: &Trace, why: &[String]) -> String {
     let mut text: String = why.iter().map(|line| format!("// {line}\n")).collect();
+    if input.v6 {
+        text.push_str("--ip_version=ipv6\n");
+    }
     // Time of the line before, since the step before.
     let mut at = Duration::ZERO;
     // What an echo of the latest timestamp is.

@@ -8,6 +8,8 @@ use drill::lang::{Body, Flags, Packet, TcpOption};
 pub struct Seen {
     /// Time since the step that it followed.
     pub at: Duration,
+    /// How long it may have waited until it was read.
+    pub unread: Duration,
     /// The packet in a script's words.
     pub packet: Packet,
 }
@@ -30,7 +32,9 @@ pub struct Trace {
     pub end: String,
     /// Complaints about packets, whatever the other end did.
     pub wrong: Vec<String>,
-    /// The most that a step was late, or what was sent was read late.
+    /// Time before each step since the one before, and how long was watched after the last, as it was.
+    pub pauses: Vec<Duration>,
+    /// The most that a step was late.
     pub late: Duration,
 }
 

@@ -41,9 +41,16 @@ impl Peer {
     /// Returns the bytes of an IP packet to the near end. An echo that the near end has not shown is computed.
     ///
     /// # Errors
-    /// Says what cannot be built: a packet that is no segment, or one without a number.
+    /// Says what cannot be built: a packet that is neither a segment nor ICMP, or a segment without a number.
     pub fn build(&mut self, packet: &Packet) -> Result<Vec<u8>, String> {
-        let Body::Tcp(tcp) = &packet.body else { return Err("the peer sends segments alone".into()) };
+        let tcp = match &packet.body {
+            Body::Tcp(tcp) => tcp,
+            Body::Icmp(icmp) => {
+                let from = self.remote.addr;
+                return super::icmp::build(&packet.ip, icmp, &self.flow, from, self.local, self.remote);
+            }
+            Body::Udp(..) => return Err("the peer sends segments and ICMP".into()),
+        };
         if let Some((script, live)) = self.flow.first_stamp {
             for option in tcp.options.iter().flatten() {
                 if let TcpOption::Timestamps { ecr, absolute: false, .. } = option {

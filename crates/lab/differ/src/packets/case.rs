@@ -1,0 +1,390 @@
+//! Circumstances of a difference: what the peer and both ends did before it.
+
+use super::compare::Difference;
+use super::input::{Action, Call, Echo, Input};
+use super::trace::{Moment, Trace};
+use drill::lang::{Body, Flags, Icmp, Quoted, Range, Segment, TcpOption};
+
+/// A difference with what led to it.
+pub struct Case<'a> {
+    pub(super) input: &'a Input,
+    pub(super) difference: &'a Difference,
+    /// The peer's segment, if the step is one.
+    pub(super) segment: Option<&'a Segment>,
+    /// Number up to which the peer has acknowledged what the near end had sent, before the step, on the kernel.
+    pub(super) acked: u32,
+    /// Right edge of what the near end had sent.
+    pub(super) heard: u32,
+    /// Next number that the near end expects.
+    pub(super) expected: u32,
+    /// Right edge of the window that was offered, by the one of the two that offered less.
+    pub(super) edge: u32,
+    /// The near end has sent no more than a SYN or a SYN-ACK, and that is not acknowledged.
+    pub(super) is_half_open: bool,
+    /// Something was sent after the SYN-ACK.
+    pub(super) has_answered: bool,
+    /// The latest timestamp that the peer has sent in order.
+    pub(super) stamp: Option<u32>,
+    /// The window went down in a segment that had the numbers of the one that changed it last.
+    pub(super) is_window_lowered: bool,
+    /// The peer has sent urgent data.
+    pub(super) is_urgent: bool,
+    /// Next number that this stack expects from the peer.
+    pub(super) expected_here: u32,
+    /// Right edge of the peer's window, and of what it was at most.
+    pub(super) allowed: u32,
+    /// Sequence number of the peer's segment that changed the window last (SND.WL1).
+    pub(super) wl1: Option<u32>,
+    /// Right edge of the window that the step's segment tells.
+    pub(super) told: u32,
+    /// Data that was sent, by either of the two.
+    pub(super) sent: Vec<Range>,
+    /// The near end's segments have timestamps.
+    pub(super) has_stamps: bool,
+    /// Something was acknowledged in part.
+    pub(super) has_split: bool,
+    /// The peer has sent a SYN of its own.
+    pub(super) has_crossed: bool,
+    /// A FIN that came before data in front of it.
+    pub(super) early_fin: Option<u32>,
+    /// A FIN came that lies before data that had come.
+    pub(super) is_fin_apart: bool,
+    /// The acknowledgment of a half-open connection came with old data or an old FIN.
+    pub(super) is_ack_apart: bool,
+    /// Segments that the kernel sent again, of what was not acknowledged first, and others.
+    pub(super) again: [u32; 2],
+    /// The peer has echoed another timestamp than the latest.
+    pub(super) has_false_echo: bool,
+    /// An ICMP error came about the number that is sent next, or when SYNs had crossed.
+    pub(super) is_icmp_apart: bool,
+    /// A reset came that one of the two takes and the other does not.
+    pub(super) is_reset_apart: bool,
+    /// Something was sent again.
+    pub(super) has_repeated: bool,
+    /// The near end's FIN was sent.
+    pub(super) has_ended: bool,
+    /// Places of the peer's FINs.
+    pub(super) fins: Vec<u32>,
+    /// Segments with an acknowledgment of less than was acknowledged before came with timestamps.
+    pub(super) has_old_stamp: bool,
+    /// The step's segment acknowledges nothing and leaves the window as it is.
+    pub(super) is_no_news: bool,
+    /// Right edge of the data that the peer has sent.
+    pub(super) reach: u32,
+    /// The peer has sent an acknowledgment.
+    pub(super) has_acked: bool,
+}
+
+/// The timestamps of a segment: TSval and TSecr.
+pub(super) fn stamps(tcp: &Segment) -> Option<(u32, u32)> {
+    tcp.options.iter().flatten().find_map(|option| match option {
+        TcpOption::Timestamps { val, ecr, .. } => Some(((*val)?, *ecr)),
+        _ => None,
+    })
+}
+
+pub(super) fn tcp(body: &Body) -> Option<&Segment> {
+    match body {
+        Body::Tcp(tcp) => Some(tcp),
+        _ => None,
+    }
+}
+
+/// Notes the right edge of the window that a segment of the near end offers.
+pub(super) fn note_edge(body: &Body, isn: u32, scale: &mut u8, edge: &mut u32) {
+    let Some(seen) = tcp(body).filter(|tcp| !tcp.flags.has(Flags::RST)) else { return };
+    let (offset, shift) = if seen.flags.has(Flags::SYN) { (isn, 0) } else { (0, *scale) };
+    if let Some(ack) = seen.ack {
+        *edge = ack.wrapping_sub(offset).wrapping_add(u32::from(seen.window.unwrap_or(0)) << shift);
+    }
+    *scale = seen.options.iter().flatten().fold(*scale, |scale, option| match option {
+        TcpOption::WindowScale(shift) => *shift,
+        _ => scale,
+    });
+}
+
+pub(super) fn ahead(a: u32, b: u32) -> bool {
+    a != b && a.wrapping_sub(b) < 1 << 31
+}
+
+impl<'a> Case<'a> {
+    /// A difference of an input, with what the kernel did.
+    pub fn new(input: &'a Input, difference: &'a Difference, kernel: &Trace, ours: &Trace) -> Case<'a> {
+        let mut case = Case {
+            input,
+            difference,
+            segment: None,
+            acked: 0,
+            heard: 0,
+            expected: 0,
+            edge: 0,
+            is_half_open: true,
+            has_answered: false,
+            stamp: None,
+            is_window_lowered: false,
+            is_urgent: false,
+            expected_here: 0,
+            allowed: 0,
+            wl1: None,
+            told: 0,
+            sent: Vec::new(),
+            has_stamps: false,
+            has_split: false,
+            has_crossed: false,
+            early_fin: None,
+            is_reset_apart: false,
+            is_icmp_apart: false,
+            is_fin_apart: false,
+            is_ack_apart: false,
+            again: [0; 2],
+            has_false_echo: false,
+            has_repeated: false,
+            has_ended: false,
+            fins: Vec::new(),
+            has_old_stamp: false,
+            is_no_news: false,
+            reach: 0,
+            has_acked: false,
+        };
+        let (mut scales, mut edges) = ([0; 2], [0; 2]);
+        let until = (difference.step + 1).min(input.steps.len());
+        for (index, step) in input.steps[..until].iter().enumerate() {
+            let now = index == difference.step;
+            if let Action::Send(packet, echo) = &step.action
+                && let Some(tcp) = tcp(&packet.body)
+            {
+                case.has_false_echo |= *echo != Echo::Latest(0) && stamps(tcp).is_some();
+                case.hear(tcp, now);
+            }
+            if let Action::Send(packet, _) = &step.action
+                && let Body::Icmp(Icmp { quoted: Some(Quoted::Tcp(range, _)), .. }) = packet.body
+            {
+                let is_crossed = case.has_crossed && case.is_half_open && !now;
+                case.is_icmp_apart |= range.start == case.heard || is_crossed;
+            }
+            if now {
+                break;
+            }
+            if let Some(moment) = kernel.moments.get(index) {
+                case.see(moment);
+            }
+            for ((edge, scale), trace) in edges.iter_mut().zip(&mut scales).zip([kernel, ours]) {
+                for seen in trace.moments.get(index).iter().flat_map(|moment| &moment.seen) {
+                    let range = tcp(&seen.packet.body).filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq);
+                    case.sent.extend(range);
+                    note_edge(&seen.packet.body, input.isn, scale, edge);
+                }
+            }
+            case.edge = if ahead(edges[0], edges[1]) { edges[1] } else { edges[0] };
+            for seen in ours.moments.get(index).iter().flat_map(|moment| &moment.seen) {
+                let ack = tcp(&seen.packet.body).filter(|tcp| !tcp.flags.has(Flags::RST));
+                if let Some((tcp, ack)) = ack.and_then(|tcp| Some((tcp, tcp.ack?))) {
+                    let syn = tcp.flags.has(Flags::SYN);
+                    case.expected_here = if syn { ack.wrapping_sub(input.isn) } else { ack };
+                }
+            }
+        }
+        if let Some(Action::Send(packet, _)) = input.steps.get(difference.step).map(|step| &step.action) {
+            case.segment = tcp(&packet.body);
+        }
+        case
+    }
+
+    /// Learns from a segment of the peer; with `now` from that of the step in question, whose effect is not known.
+    pub(super) fn hear(&mut self, tcp: &Segment, now: bool) {
+        let (syn, reset) = (tcp.flags.has(Flags::SYN), tcp.flags.has(Flags::RST));
+        self.has_acked |= tcp.ack.is_some();
+        self.has_crossed |= syn && tcp.ack.is_none();
+        let Range { start, end } = tcp.seq.unwrap_or(Range { start: 0, end: 0 });
+        let offset = if syn { self.input.isn } else { 0 };
+        let (start, end) = (start.wrapping_sub(offset), end.wrapping_sub(offset));
+        if !now && !syn && tcp.len > 0 && ahead(end, self.reach) && end.wrapping_sub(self.expected) < 1 << 17
+        {
+            self.reach = end;
+        }
+        if tcp.flags.has(Flags::FIN) {
+            self.fins.push(end.wrapping_add(u32::from(syn)));
+            if !now && ahead(end, self.expected) && !ahead(end, self.edge) {
+                self.early_fin = Some(end);
+            }
+        }
+        let stamp = stamps(tcp).map(|stamps| stamps.0).filter(|_| syn || self.has_stamps);
+        let is_new = stamp.is_none_or(|val| self.stamp.is_none_or(|known| !ahead(known, val)));
+        if reset && !now {
+            self.is_reset_apart |= self.is_half_open && (!is_new || self.has_false_echo);
+            let is_inside = ahead(start, self.expected) && !ahead(start, self.edge);
+            self.is_reset_apart |= self.has_ended && self.acked == self.heard && is_inside;
+            self.is_reset_apart |= start.wrapping_add(1) == self.expected && self.fins.contains(&start);
+        }
+        let is_old = tcp.ack.is_some_and(|ack| ahead(self.acked, ack) || ahead(ack, self.heard));
+        self.has_old_stamp |= is_old && stamp.is_some();
+        self.is_urgent |= tcp.flags.has(Flags::URG) && !now;
+        let last = end.wrapping_add(u32::from(syn) + u32::from(tcp.flags.has(Flags::FIN)));
+        let is_in_window = syn || (!ahead(start, self.edge) && !ahead(self.expected, last));
+        let is_taken = !reset && is_in_window && is_new && (syn || self.expected != 0);
+        let is_acceptable = |ack: &u32| is_taken && !ahead(*ack, self.heard) && !ahead(self.acked, *ack);
+        self.is_fin_apart |= !now && tcp.flags.has(Flags::FIN) && ahead(self.reach, end) && is_in_window;
+        self.is_ack_apart |= self.is_half_open && last != start && last == self.expected && is_taken;
+        if let Some(ack) = tcp.ack.filter(is_acceptable) {
+            self.told = ack.wrapping_add(tcp.window.unwrap_or(0).into());
+            let is_later = syn || ahead(ack, self.acked) || self.wl1.is_none_or(|wl1| !ahead(wl1, start));
+            let is_equal = !syn && ack == self.acked && self.wl1 == Some(start);
+            self.is_window_lowered |= is_equal && ahead(self.allowed, self.told);
+            let edge = if is_later { self.told } else { self.allowed };
+            self.is_no_news = ack == self.acked && edge == self.allowed;
+            self.allowed = if now && ahead(self.allowed, edge) { self.allowed } else { edge };
+            self.has_split |= self.sent.iter().any(|of| ahead(ack, of.start) && ahead(of.end, ack));
+            if !now {
+                self.wl1 = if is_later { Some(start) } else { self.wl1 };
+                let next = start.wrapping_add(u32::from(syn));
+                let is_next = (syn && self.expected == 0) || !ahead(self.expected, next);
+                self.is_half_open &= ack != self.heard || !is_next || !is_new;
+                self.acked = ack;
+            }
+        }
+        if !now && !reset {
+            self.stamp = match (stamp, self.stamp) {
+                (Some(val), Some(known)) if !ahead(val, known) => Some(known),
+                (val, known) => val.or(known),
+            };
+        }
+    }
+
+    /// Learns from what the kernel did.
+    pub(super) fn see(&mut self, moment: &Moment) {
+        for seen in moment.seen.iter().filter_map(|seen| tcp(&seen.packet.body)) {
+            let syn = seen.flags.has(Flags::SYN);
+            if seen.flags.has(Flags::RST) {
+                continue;
+            }
+            let (start, end) = seen.seq.map_or((0, 0), |range| (range.start, range.end));
+            let end = end.wrapping_add(u32::from(syn) + u32::from(seen.flags.has(Flags::FIN)));
+            if end != start && !ahead(end, self.heard) && !syn {
+                self.again[usize::from(start != self.acked)] += 1;
+            }
+            self.has_repeated |= end != start && !ahead(end, self.heard);
+            self.has_ended |= seen.flags.has(Flags::FIN);
+            self.has_stamps = stamps(seen).is_some();
+            if syn && (end != self.heard || !self.is_half_open) {
+                // Another connection begins.
+                (self.is_half_open, self.has_answered, self.has_ended, self.acked) = (true, false, false, 0);
+            }
+            if syn || ahead(end, self.heard) {
+                self.heard = end;
+            }
+            if let Some(ack) = seen.ack {
+                self.expected = if syn { ack.wrapping_sub(self.input.isn) } else { ack };
+            }
+            // A challenge leaves it half open.
+            self.has_answered |= !syn;
+        }
+    }
+
+    pub(super) fn ack(&self) -> Option<u32> {
+        self.segment.filter(|tcp| tcp.flags.has(Flags::ACK))?.ack
+    }
+
+    pub(super) fn sends(&self, flag: u8) -> bool {
+        self.segment.is_some_and(|tcp| tcp.flags.has(flag))
+    }
+
+    pub(super) fn called(&self, call: Call) -> bool {
+        let until = self.difference.step.min(self.input.steps.len());
+        self.input.steps[..until].iter().any(|step| step.action == Action::Call(call))
+    }
+
+    /// Did this stack send one bare acknowledgment more?
+    pub(super) fn ours_acknowledges(&self) -> bool {
+        is_one_more(&self.difference.ours, &self.difference.kernel)
+    }
+
+    /// Do the two differ in what is sent again alone?
+    pub(super) fn only_again(&self) -> bool {
+        let is_again = |line: &String| {
+            let line = line.strip_prefix("after ").and_then(|line| Some(line.split_once(": ")?.1));
+            line.is_some_and(|line| line.starts_with("F. ") || data_of(line).is_some())
+        };
+        let is_again = |line: &String| {
+            is_again(line) || data_of(line).is_some_and(|range| !ahead(range.end, self.heard))
+        };
+        self.difference.kernel.iter().chain(&self.difference.ours).all(is_again)
+    }
+
+    /// Did both send data from the same place, and the kernel more?
+    pub(super) fn kernel_sends_more(&self) -> bool {
+        let (kernel, ours) = self.data();
+        kernel.zip(ours).is_some_and(|(kernel, ours)| {
+            kernel.start == ours.start && !ahead(kernel.start, self.heard) && ahead(kernel.end, ours.end)
+        })
+    }
+
+    /// Did the kernel?
+    pub(super) fn kernel_acknowledges(&self) -> bool {
+        is_one_more(&self.difference.kernel, &self.difference.ours)
+    }
+
+    /// Is the connection in TIME-WAIT?
+    pub(super) fn is_over(&self) -> bool {
+        let has_their_fin = self.fins.iter().any(|fin| fin.wrapping_add(1) == self.expected);
+        self.has_ended && self.acked == self.heard && has_their_fin
+    }
+
+    /// Data or a FIN that the kernel sent first, and that this stack sent first.
+    pub(super) fn data(&self) -> (Option<Range>, Option<Range>) {
+        let first = |lines: &[String]| lines.first().and_then(|line| data_of(line));
+        (first(&self.difference.kernel), first(&self.difference.ours))
+    }
+
+    /// Number up to which the peer has acknowledged, this step's segment included.
+    pub(super) fn una(&self) -> u32 {
+        let ack = self.ack().filter(|ack| ahead(*ack, self.acked) && !ahead(*ack, self.heard));
+        ack.unwrap_or(self.acked)
+    }
+
+    /// Does a segment repeat what lies before `heard`, which moves with it?
+    pub(super) fn repeats(&self, tcp: &Segment, heard: &mut u32) -> bool {
+        let Some(range) = tcp.seq.filter(|_| takes_numbers(tcp)) else { return false };
+        let end = range.end.wrapping_add(u32::from(tcp.flags.has(Flags::FIN)));
+        if ahead(end, *heard) {
+            *heard = end;
+            return false;
+        }
+        true
+    }
+
+    /// Are the lines the same but for their times, and bare acknowledgments?
+    pub(super) fn only_later(&self) -> bool {
+        let bare = |lines: &[String]| -> Option<String> {
+            let [line] = lines else { return None };
+            line.strip_prefix("after ")?.split_once(": ").map(|(_, line)| line.to_owned())
+        };
+        let kernel = bare(&self.difference.kernel);
+        kernel.as_ref().is_some_and(|line| line.starts_with(". ") && line.contains("(0) "))
+            && kernel == bare(&self.difference.ours)
+    }
+
+    /// Do all lines begin so, if there are any?
+    pub(super) fn only(lines: &[String], starts: &[&str]) -> bool {
+        lines.iter().all(|line| starts.iter().any(|start| line.starts_with(start)))
+    }
+}
+/// Does it hold data or a FIN?
+pub(super) fn takes_numbers(tcp: &Segment) -> bool {
+    tcp.len > 0 || tcp.flags.has(Flags::FIN)
+}
+/// Do the first lines have one bare acknowledgment more than the others?
+pub(super) fn is_one_more(lines: &[String], others: &[String]) -> bool {
+    let Some((first, rest)) = lines.split_first() else { return false };
+    // The last may have left after the watch.
+    let is_same = rest.starts_with(others) || others.starts_with(rest);
+    first.starts_with(". ") && first.contains("(0) ") && is_same
+}
+
+/// Returns the numbers of the data in a line.
+pub(super) fn data_of(line: &str) -> Option<Range> {
+    let numbers = line.strip_prefix(". ").or_else(|| line.strip_prefix("F. "))?;
+    let (numbers, rest) = numbers.split_once('(')?;
+    let (start, end) = numbers.split_once(':')?;
+    let range = Range { start: start.parse().ok()?, end: end.parse().ok()? };
+    (!rest.starts_with("0)")).then_some(range)
+}
