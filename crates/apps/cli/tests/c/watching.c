@@ -424,6 +424,41 @@ static void woken_polls(void)
     hang_up(server, client);
 }
 
+static void *polls_for_nothing(void *set)
+{
+    struct pollfd row = { .fd = *(int *)set, .events = POLLPRI };
+    return (void *)(long)poll(&row, 1, 1000);
+}
+
+static long cpu_ms(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+/* A poll that a set cannot end sleeps on, and other threads that wait for the set sleep too. */
+static void deaf_polls(void)
+{
+    int server, client, set = epoll_create1(0);
+    struct epoll_event got;
+    pthread_t thread;
+    void *n;
+    pair(3145, &server, &client);
+    pthread_create(&thread, NULL, polls_for_nothing, &set);
+    usleep(100000);
+    told(ctl(set, EPOLL_CTL_ADD, server, EPOLLIN, 1), "ADD beside a poll for POLLPRI");
+    long used = cpu_ms();
+    told(epoll_wait(set, &got, 1, 500), "nothing comes");
+    told(cpu_ms() - used < 100, "the wait sleeps");
+    arrive(client, server, "a");
+    told(epoll_wait(set, &got, 1, 500), "something comes");
+    pthread_join(thread, &n);
+    told((long)n, "poll for POLLPRI");
+    hang_up(server, client);
+    close(set);
+}
+
 /* A listener that is told of once, whichever process comes, goes or is killed. */
 static void shots(void)
 {
@@ -467,6 +502,7 @@ static void shots(void)
 static void watching(void)
 {
     woken_polls();
+    deaf_polls();
     shots();
     waking();
     twins();

@@ -246,8 +246,11 @@ pub(crate) struct Watching(Vec<(Held, c_int)>);
 impl Watching {
     /// Those among the rows.
     pub(crate) fn of(rows: &[pollfd]) -> Watching {
+        // A set is readable or has nothing: a row that does not ask for that is not woken by the bell either.
+        let asks = |row: &&pollfd| row.events & (libc::POLLIN | libc::POLLRDNORM) != 0;
         let set = |row: &pollfd| table::ours(row.fd).map(|held| (held, row.fd));
-        let sets: Vec<_> = rows.iter().filter_map(set).filter(|(set, _)| is_the_kernels_alone(set)).collect();
+        let sets: Vec<_> =
+            rows.iter().filter(asks).filter_map(set).filter(|(set, _)| is_the_kernels_alone(set)).collect();
         sets.iter().for_each(|(set, _)| set.falls_asleep());
         Watching(sets)
     }
