@@ -189,7 +189,9 @@ fn linger<M: Mode>(mode: &M, fd: Fd) -> Result<(), Errno> {
         let engine = mode.lock();
         let Ok(stream) = engine.stream(fd) else { return Ok(()) };
         let last = engine.object(fd)?.refs == 1;
-        let time = engine.core.options(stream.conn).linger.filter(|t| !t.is_zero() && last);
+        // Unread data makes close a reset, which nothing acknowledges.
+        let is_read = engine.core.readable(stream.conn) == 0;
+        let time = engine.core.options(stream.conn).linger.filter(|t| !t.is_zero() && last && is_read);
         (time, !engine.nonblocking(fd)?)
     };
     let Some(time) = time.filter(|_| blocking) else { return Ok(()) };

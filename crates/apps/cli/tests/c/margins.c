@@ -279,6 +279,23 @@ static void margin_parts(void)
     }
 }
 
+/* Unread data makes close a reset: SO_LINGER has nothing to wait for. */
+static void margin_linger(void)
+{
+    int server, client;
+    char back[8];
+    struct linger linger = { 1, 60 };
+    blocking_pair(3824, &server, &client);
+    setsockopt(server, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    arrive(client, server, "abc");
+    long begun = ms();
+    told(close(server), "close with SO_LINGER and unread data");
+    told(ms() - begun < 20000, "does not wait");
+    await(CLIENT, client, 0);
+    told(raw_recv(client, back, 8, 0), "the peer is told");
+    raw_close(client);
+}
+
 static void margin_accept(void)
 {
     int first = listener(3165);
@@ -305,6 +322,7 @@ static void margins(void)
     margin_messages();
     margin_reads();
     margin_parts();
+    margin_linger();
     margin_accept();
     margin_flags();
     margin_options();
