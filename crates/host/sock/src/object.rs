@@ -58,7 +58,7 @@ pub(crate) struct Stream {
 
 /// Settings for another connect that a connection does not tell.
 pub(crate) struct Again {
-    bound: Option<Endpoint>,
+    pub(crate) bound: Option<Endpoint>,
     tuned: Vec<(String, i64)>,
     fast_open: FastOpen,
     keys: Option<Arc<Keyring>>,

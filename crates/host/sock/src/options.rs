@@ -5,7 +5,7 @@ mod values;
 
 use crate::c;
 use crate::engine::{Engine, sof};
-use crate::object::{Discover, Extras, FastOpen, Kind};
+use crate::object::{Discover, Extras, FastOpen, Kind, Stream};
 use crate::sockets::{Family, Fd};
 use crate::transport::Transport;
 use crate::{Errno, tcp_info};
@@ -426,8 +426,13 @@ impl<T: Transport> Engine<T> {
         if id == Id::FastOpenConnect && !self.has_fast_open() {
             return Err(Errno::EOPNOTSUPP);
         }
-        // What is said about binding changes nothing that is still to come once it is done; V6ONLY is too late.
-        let late = matches!(id, Id::ReuseAddr | Id::ReusePort | Id::FreeBind | Id::FreeBind6);
+        // What is said about binding changes nothing that is still to come once it is done. V6ONLY is too late for a
+        // socket that has a port; one that the stack chose is gone with the connection.
+        let has_port = |stream: &Stream| stream.again.as_ref().is_some_and(|again| again.bound.is_some());
+        let is_free =
+            self.has_closed(fd) && self.stream(fd).is_ok_and(|stream| stream.v6 && !has_port(stream));
+        let late = matches!(id, Id::ReuseAddr | Id::ReusePort | Id::FreeBind | Id::FreeBind6)
+            || id == Id::V6Only && is_free;
         let settings = match &mut self.object_mut(fd)?.kind {
             Kind::Fresh(settings) => settings,
             Kind::Listener(listener) if late => &mut listener.settings,

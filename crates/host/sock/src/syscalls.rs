@@ -597,7 +597,7 @@ impl<T: Transport> Engine<T> {
     }
 
     /// Is the connection in CLOSED, where an error may be pending?
-    fn has_closed(&self, fd: Fd) -> bool {
+    pub(crate) fn has_closed(&self, fd: Fd) -> bool {
         self.stream(fd).is_ok_and(|stream| self.core.state(stream.conn) == State::Closed)
     }
 

@@ -157,10 +157,26 @@ static void refused_at_once(void)
     }
 }
 
+/* The port of a connection that came to nothing is gone, and so IPV6_V6ONLY is not too late. */
+static void v6_only_again(void)
+{
+    struct sockaddr_in6 closed = at6(CLIENT, 3219);
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK, 0), on = 1;
+    socklen_t len = sizeof on;
+    told(connect(fd, SA(closed)), "connect over IPv6 where nothing listens");
+    await(SERVER, fd, 0);
+    told(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on), "IPV6_V6ONLY");
+    on = 0;
+    told(getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, &len), "its value");
+    told(on, "is");
+    close(fd);
+}
+
 static void again(void)
 {
     int there = peers_listener(3220);
     refused_at_once();
+    v6_only_again();
     connects_to_busy();
     for (int way = 0; way < 4; way++)
         for (int watched = 0; watched < 2 - (way == 2); watched++)
