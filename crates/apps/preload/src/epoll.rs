@@ -147,6 +147,7 @@ unsafe fn change(
         return answered(done);
     }
     note(&set, epfd, fd, target, wanted.map(|event| (event, shot)));
+    set.turns().expect();
     match (stack::opened(), target.below(), set.below()) {
         // What goes is out at once; what is not there yet is ENOENT.
         (Some(stack), inner, outer) if wanted.is_none() => {

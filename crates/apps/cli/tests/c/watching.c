@@ -459,6 +459,23 @@ static void deaf_polls(void)
     close(set);
 }
 
+/* A socket that is still the kernel's, beside a connection that is ready. */
+static void beside_a_connection(void)
+{
+    int server, client, set = epoll_create1(0), fresh = socket(AF_INET, SOCK_STREAM, 0);
+    struct epoll_event got[4];
+    pair(3146, &server, &client);
+    told(ctl(set, EPOLL_CTL_ADD, server, EPOLLOUT, 1), "ADD of a connection");
+    told(epoll_wait(set, got, 4, 0), "it is ready");
+    told(ctl(set, EPOLL_CTL_ADD, fresh, EPOLLOUT, 2), "ADD of a new socket");
+    told(epoll_wait(set, got, 4, 0), "both are");
+    told(ctl(set, EPOLL_CTL_DEL, fresh, 0, 0), "DEL");
+    told(epoll_wait(set, got, 4, 0), "one is");
+    close(fresh);
+    close(set);
+    hang_up(server, client);
+}
+
 /* A listener that is told of once, whichever process comes, goes or is killed. */
 static void shots(void)
 {
@@ -503,6 +520,7 @@ static void watching(void)
 {
     woken_polls();
     deaf_polls();
+    beside_a_connection();
     shots();
     waking();
     twins();
