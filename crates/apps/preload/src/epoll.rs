@@ -11,7 +11,7 @@ mod wait;
 
 use crate::boundary::{Outcome, Refused, errno, guard, is_inside};
 use crate::description::{Description, Kind, NONE, note_number};
-use crate::heritage::listen_below;
+use crate::heritage::{listen_below, was_shut};
 use crate::hooks::{answered, real};
 use crate::relay;
 use crate::stack::{self, Stack};
@@ -298,6 +298,7 @@ fn catch_up(set: &Held) -> Outcome<()> {
     for watch in watches {
         let Some((target, number)) = table::named(watch.target, watch.fd) else { continue };
         let inner = match target.kind() {
+            Kind::Listener if was_shut(&target, number) => None,
             Kind::Listener => Some(listen_below(stack, &target, number)?),
             Kind::Epoll => waited_for(&target)?,
             _ => None,

@@ -6,7 +6,7 @@
 use crate::boundary::{Outcome, Refused, inside};
 use crate::description::{Description, Kind, NONE, Relayed, StoredOption, note_number};
 use crate::hooks::real;
-use crate::sockets::claim_below;
+use crate::sockets::{claim_below, kernels_number};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held};
 use crate::{device, relay};
@@ -307,6 +307,12 @@ pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_in
         stack.hosted.park(below, false)?;
     }
     Ok(below)
+}
+
+/// Returns true for a listener that was shut before this process asked for connections: the kernel tells what there is
+/// to be told of it.
+pub(crate) fn was_shut(held: &Held, fd: c_int) -> bool {
+    !held.has_asked() && kernels_number(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0)
 }
 
 /// From a fork on the connections of a listener are the children's alone, if this process has not asked for any, until

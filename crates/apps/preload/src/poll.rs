@@ -3,7 +3,7 @@
 use crate::boundary::{Outcome, Refused, guard, is_inside, outside};
 use crate::description::{Kind, NONE};
 use crate::epoll;
-use crate::heritage::listen_below;
+use crate::heritage::{listen_below, was_shut};
 use crate::hooks::{answered, real};
 use crate::signals::Ran;
 use crate::sleep::{beside, monotonic, ppoll as kernels_ppoll, to_timespec};
@@ -151,6 +151,7 @@ fn split(rows: &[pollfd]) -> Outcome<Split> {
         };
         let below = match held.kind() {
             Kind::Fresh | Kind::Relayed | Kind::Inherited => continue,
+            Kind::Listener if was_shut(&held, row.fd) => continue,
             Kind::Stream => {
                 split.kernels[at].fd = -1;
                 held.below()

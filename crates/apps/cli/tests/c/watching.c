@@ -476,6 +476,20 @@ static void beside_a_connection(void)
     hang_up(server, client);
 }
 
+/* A listener that was shut before any wait, polled and watched. */
+static void shut_listener(void)
+{
+    int set = epoll_create1(0), fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct epoll_event got[4];
+    told(listen(fd, 4), "listen without a name");
+    told(ctl(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLRDHUP, 1), "ADD of the listener");
+    told(shutdown(fd, SHUT_RD), "SHUT_RD");
+    told(ready(SERVER, fd, POLLIN | POLLOUT | POLLRDHUP), "poll of it");
+    told(epoll_wait(set, got, 4, 0) == 1 ? (long)got[0].events : -1, "the set tells");
+    close(fd);
+    close(set);
+}
+
 /* A listener that is told of once, whichever process comes, goes or is killed. */
 static void shots(void)
 {
@@ -521,6 +535,7 @@ static void watching(void)
     woken_polls();
     deaf_polls();
     beside_a_connection();
+    shut_listener();
     shots();
     waking();
     twins();
