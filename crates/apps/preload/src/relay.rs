@@ -498,7 +498,6 @@ impl Relay {
     }
 
     fn run(mut self) {
-        // It does not poll: those it hands on to may need its CPU.
         let mut leader = self.stack.hosted.pin(false);
         let mut room = vec![0; ROOM];
         let (mut found, mut rows) = ([EpollEvent::default(); EVENTS], vec![input(self.kernels)]);

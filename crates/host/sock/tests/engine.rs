@@ -4,8 +4,8 @@ use base::{Addr, Duration, Endpoint, Instant};
 use pio::{PairConfig, pair};
 use sock::{Clock, Engine, EpollEvent, EpollOp, Errno, Family, Fd, Limits, PollFd, Ready, options};
 use stack::{Core, CoreConfig, OwnAddr, Row};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use tcp::Shutdown;
 
 const CLIENT: Addr = Addr::v4([10, 0, 0, 2]);

@@ -15,8 +15,8 @@
 //! for one (bind, listen, TCP_INFO, ...) waits for one turn. Events reach an application once per turn.
 //!
 //! Any number of threads share a [`Paired`]. Of those that block, one leads: it waits for the doorbell on behalf of all
-//! and wakes whom an event concerns ([`crate::runner`]). A program that scales gives each thread its own `Paired`, linked
-//! to its core's stack thread; one that does not care links one `Paired` to all of them.
+//! and wakes whom an event concerns ([`crate::runner`]). A program that scales gives each thread its own `Paired`,
+//! linked to its core's stack thread; one that does not care links one `Paired` to all of them.
 
 mod calls;
 mod link;

@@ -202,8 +202,8 @@ impl StackThread {
     }
 }
 
-/// Turns the core until it is to stop; then ends what the applications left open, and gives what they sent a little time
-/// to arrive.
+/// Turns the core until it is to stop; then ends what the applications left open, and gives what they sent a little
+/// time to arrive.
 fn run(runner: &Runner<Hub>, stop: &AtomicBool) {
     let mut leader = runner.pin(true);
     let mut sleep = |fds: &[RawFd], left| Threads.sleep(fds, left, true);

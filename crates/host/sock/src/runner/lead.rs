@@ -1,4 +1,4 @@
-//! Who leads, that is, turns the core: a state machine.
+//! The lead, that is, the right and duty to turn the core: a state machine.
 //!
 //! ```text
 //!             claim                        sleep(until)
@@ -17,7 +17,7 @@ use pio::Beacon;
 use ring::Ringer;
 use std::sync::Arc;
 
-/// What leads. Each takes the lead from those before it.
+/// Kinds of leaders. Each takes the lead from those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Rank {
     /// The watchdog's thread.
@@ -30,7 +30,7 @@ pub(super) enum Rank {
     Pinned,
 }
 
-/// What a leader is known by from one step to the next.
+/// Identity of a leader from one step to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ticket(u64);
 

@@ -1,4 +1,4 @@
-//! What a runner turns: a core with its descriptors, or the queues to one.
+//! The thing that a runner turns: a core with its descriptors, or the queues to one.
 
 use crate::Errno;
 use crate::engine::Engine;
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// How old the last turn may be when a call that does not wait finds nothing.
 const STALE: Duration = Duration::from_micros(50);
 
-/// What a runner turns.
+/// A core with its descriptors, or what stands for it.
 pub trait Machine: Send {
     /// Transport below the descriptors.
     type Below: Transport;
@@ -88,8 +88,8 @@ impl Engine {
         turn
     }
 
-    /// What was written leaves first. The answer may arrive while the call that sends still runs (on veth), so what
-    /// arrives does so at a later time: its round trip must not seem shorter than it was.
+    /// Sends what was written, then turns. The answer may arrive while the call that sends still runs (on veth), so the
+    /// turn has a later time: the round trip must not seem shorter than it was.
     fn round(&mut self) -> Result<Turn, IoError> {
         let now = self.clock.now();
         let sent = self.core.flush(now);

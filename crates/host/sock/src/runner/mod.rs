@@ -5,7 +5,7 @@
 //! for. While the leader sleeps, calls that have something to send turn the core themselves, and ring the leader if a
 //! timeout comes nearer by that.
 //!
-//! Who leads is what the modes differ in:
+//! The modes differ in the leader:
 //!
 //! | | leads |
 //! |---|---|
@@ -60,8 +60,8 @@ use watchdog_interval::Watchdog;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Longest sleep on a port that has nothing to sleep on, or that is down.
 const LOOK_SOON: Duration = Duration::from_millis(20);
-/// Longest sleep of a thread that cannot be rung: a process that is at its limit of descriptors waits nevertheless, as a
-/// blocking call of the kernel's does.
+/// Longest sleep of a thread that cannot be rung: a process that is at its limit of descriptors waits nevertheless, as
+/// a blocking call of the kernel's does.
 const LOOK_WITHOUT_BELL: Duration = Duration::from_millis(1);
 /// How often a leader that does not sleep yields to those who want the lock, before it sleeps for them.
 const YIELDS: u32 = 100;

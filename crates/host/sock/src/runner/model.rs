@@ -1,13 +1,13 @@
-//! Goal: however the steps of threads that wait follow each other, none is forgotten: while a packet lies in the port or
-//! an event waits for its thread, a thread is awake, has been rung, or sleeps on the port. The one exception is a thread
-//! that made way, after which the watchdog looks.
+//! Goal: however the steps of threads that wait follow each other, none is forgotten: while a packet lies in the port
+//! or an event waits for its thread, a thread is awake, has been rung, or sleeps on the port. The one exception is a
+//! thread that made way, after which the watchdog looks.
 //!
 //! Each step is one that the runner takes under its lock, on the real lead and the real list of those who wait. All
 //! states that any order of steps reaches are visited.
 
+use super::Waiter;
 use super::lead::{Alarm, Lead, Rank};
 use super::waiting::Waiting;
-use super::Waiter;
 use ring::Sleeper;
 use std::collections::{HashSet, VecDeque};
 
@@ -26,7 +26,7 @@ struct Actor {
     at: At,
     bell: Sleeper,
     row: u64,
-    /// What it waits for has happened.
+    /// The event that it waits for has happened.
     event: bool,
 }
 
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// What tells this state from others: who is where and leads, not how often that changed.
+    /// The marks of a state: who is where and leads, not how often that changed.
     fn key(&self) -> String {
         let actors = self.actors.iter().enumerate().map(|(who, actor)| {
             let Waiter { excused, handoff, .. } = &actor.waiter;

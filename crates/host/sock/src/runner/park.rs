@@ -62,8 +62,8 @@ pub fn bell() -> std::io::Result<Sleeper> {
     ring::doorbell().map(|(_, sleeper)| sleeper)
 }
 
-/// The calling thread's bell, for [`Park::bell`], if it was made in `process`, however that counts: in a child it is the
-/// parent's, and its number may be another's. Else a new one.
+/// Returns the calling thread's bell, for [`Park::bell`], if it was made in `process`, by whatever number processes are
+/// told apart: in a child it is the parent's, and its descriptor may be another's. Else a new one.
 #[must_use]
 pub fn kept_bell(process: u32) -> Option<Sleeper> {
     match BELL.try_with(Cell::take).ok().flatten() {
