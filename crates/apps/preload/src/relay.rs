@@ -498,8 +498,7 @@ impl Relay {
     }
 
     fn run(mut self) {
-        let mut leader = self.stack.hosted.pin(false);
-        let mut room = vec![0; ROOM];
+        let (mut leader, mut room) = (self.stack.hosted.pin(false), vec![0; ROOM]);
         let (mut found, mut rows) = ([EpollEvent::default(); EVENTS], vec![input(self.kernels)]);
         loop {
             let wait = leader.wait(
