@@ -46,7 +46,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "a reset within a call",
         kind: CALLS,
-        key: "sendmmsg*: lens n * | lens n *",
+        key: "sendmmsg*: lens * | lens *",
         reason: "The second message meets the peer's reset for the first if that was processed by then. On veth, a \
                  link without a delay, it may be, on either side; sendmmsg(2) says how many were sent.",
     },
@@ -71,6 +71,13 @@ pub const ROWS: &[Row] = &[
         key: "ioctl 0x5411: 0 * | 0 0",
         reason: "RFC 9293, section 3.10.7.4: segment queues are flushed at a reset, so nothing is unsent. Linux counts \
                  what was not acknowledged.",
+    },
+    Row {
+        name: "the protocol of a Multipath TCP socket",
+        kind: Kind::Calls { goes_on: true },
+        key: "?etsockopt SO_PROTOCOL: *",
+        reason: "RFC 8684, section 3.7, has a host do without Multipath TCP where the other one does not have it. Here \
+                 a socket of IPPROTO_MPTCP is one of TCP from the beginning, and `SO_PROTOCOL` tells so.",
     },
     Row {
         name: "duplicates in SACK blocks",

@@ -955,10 +955,13 @@ static void join(const char *asleep)
 static void check_place(struct task *t, int fd)
 {
     struct sockaddr_storage addr = { 0 };
-    socklen_t len = sizeof addr;
+    int type = 0;
+    socklen_t len = sizeof type;
+    RAW(getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &len);
+    len = sizeof addr;
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&addr;
     struct sockaddr_in *v4 = (struct sockaddr_in *)&addr;
-    if (!on_stack || RAW(getpeername, fd, &addr, &len) < 0)
+    if (!on_stack || type != SOCK_STREAM || RAW(getpeername, fd, &addr, &len) < 0)
         return;
     const unsigned char *b = v6->sin6_addr.s6_addr;
     int is_peer = addr.ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) == 0x0a4d0101
