@@ -368,6 +368,62 @@ fn a_slow_client_of_one_child_does_not_hold_up_those_of_others() {
     assert_eq!(said.as_deref(), Ok("40000\n".repeat(5).as_str()));
 }
 
+/// Eight children accept from one listener. All but the first serve 20 connections or a few more and end, and others
+/// take their places.
+const SHORT_LIVED: &str = "
+import os, socket
+l = socket.create_server(('', 8030), backlog=128)
+born = 0
+def bear():
+    global born
+    born += 1
+    if os.fork() == 0:
+        for _ in range(20 + born * 7 % 20 if born > 1 else 1000000):
+            c, a = l.accept()
+            c.sendall(c.recv(100))
+            c.close()
+        os._exit(0)
+for _ in range(8):
+    bear()
+while True:
+    os.wait()
+    bear()
+";
+
+/// 2,000 requests, 16 at a time.
+const ASKS_OFTEN: &str = "
+import collections, socket, sys, threading, time
+told = collections.Counter()
+def ask():
+    try:
+        c = socket.create_connection((sys.argv[1], 8030), 20)
+        c.sendall(b'served')
+        told[c.recv(100).decode()] += 1
+        c.close()
+    except OSError as e:
+        told[repr(e)] += 1
+while not told['served']:
+    ask()
+    time.sleep(0.1)
+told.clear()
+def ask_again():
+    for _ in range(125):
+        ask()
+threads = [threading.Thread(target=ask_again) for _ in range(16)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(dict(told))
+";
+
+#[test]
+fn children_that_end_lose_no_connection() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let args = ["run", "--quiet", "--link", "nic:ms0", "--", "python3", "-c", SHORT_LIVED];
+    let _server = bed.spawn(&bed.server, Path::new(MILLSTREAM), &args).expect("it starts");
+    let said = bed.in_ns_within(&bed.client, 120, "python3", &["-c", ASKS_OFTEN, SERVER_ADDR]);
+    assert_eq!(said.as_deref(), Ok("{'served': 2000}\n"));
+}
+
 /// Gives up the effective user before its first listener, as ProFTPD does, and takes root back.
 const OTHERWISE: &str = "
 import os, socket, sys

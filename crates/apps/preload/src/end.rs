@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How long the peers may take. Who is gone for good is not waited for longer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long connections that were not accepted wait for another process.
+const HANDOVER: Duration = Duration::from_secs(1);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -42,9 +44,14 @@ pub(crate) fn drain() {
     sockets::tell_unasked();
     let Some(stack) = stack::opened() else { return };
     let (ours, _) = table::all();
-    for held in ours.into_iter().filter_map(table::ours).filter(|held| held.kind() == Kind::Stream) {
-        // One that is over is shut already.
-        let _ = stack.hosted.shutdown(held.below(), Shutdown::Both);
+    let mut listeners = Vec::new();
+    for held in ours.into_iter().filter_map(table::ours) {
+        match held.kind() {
+            // One that is over is shut already.
+            Kind::Stream => _ = stack.hosted.shutdown(held.below(), Shutdown::Both),
+            Kind::Listener => listeners.push(held),
+            _ => {}
+        }
     }
     for fd in table::all().0 {
         if table::ours(fd).is_some_and(|held| held.kind() == Kind::Relayed) && pump::owes() {
@@ -52,11 +59,19 @@ pub(crate) fn drain() {
             unsafe { real::shutdown(fd, libc::SHUT_WR) };
         }
     }
-    let until = stack.hosted.time() + TIMEOUT;
-    while (pump::owes() || relay::owes() || stack.hosted.has_unsent()) && stack.hosted.time() < until {
+    let begun = stack.hosted.time();
+    let until = begun + TIMEOUT;
+    let shares = listeners.iter().any(|held| held.is_shared());
+    // Connections that were not accepted go to another process that listens there, which may be about to begin.
+    let waits = || shares && stack.hosted.hand_over_all() && stack.hosted.time() < begun + HANDOVER;
+    while (waits() || pump::owes() || relay::owes() || stack.hosted.has_unsent())
+        && stack.hosted.time() < until
+    {
         // Nothing is left to be told of an error of the port.
         let _ = stack.hosted.poll(&mut [], Some(LOOK));
     }
+    // What found no process is reset. Of several numbers for a listener the first closes it.
+    listeners.iter().for_each(|held| stack::close(held.below()));
     report::ends(stack);
     stack.hide();
 }

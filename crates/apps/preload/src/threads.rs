@@ -188,6 +188,7 @@ pub(crate) unsafe fn syscall(
             libc::SYS_epoll_wait => hooks::epoll_wait(fd, b as _, int(c), int(d)).into(),
             libc::SYS_epoll_pwait => hooks::epoll_pwait(fd, b as _, int(c), int(d), e as _).into(),
             libc::SYS_capset => hooks::capset(a as _, b as _).into(),
+            libc::SYS_exit_group => hooks::_exit(fd),
             libc::SYS_execve => hooks::execve(a as _, b as _, c as _).into(),
             libc::SYS_execveat => hooks::execveat(fd, b as _, c as _, d as _, int(e)).into(),
             // The C library's function knows who wants to hear of a fork.

@@ -42,6 +42,7 @@ mod frto;
 #[doc(hidden)]
 pub mod fuzz;
 mod getters;
+mod handover;
 mod host;
 mod icmp;
 mod incident;
@@ -97,6 +98,7 @@ pub use fast_open::{
     Lesson,
 };
 pub use frames::Frames;
+pub use handover::Handover;
 pub use host::{HostHint, HostLesson, HostMemory};
 pub use icmp::IcmpError;
 pub use incident::{Incident, Timer};

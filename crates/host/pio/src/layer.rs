@@ -203,6 +203,14 @@ impl<L: Layer> PacketIo for L {
         self.below_mut().on_flow(key, lives);
     }
 
+    fn hand_over(&mut self, key: &FlowKey, state: &[u8]) -> bool {
+        self.below_mut().hand_over(key, state)
+    }
+
+    fn take_over(&mut self, state: &mut Vec<u8>) -> bool {
+        self.below_mut().take_over(state)
+    }
+
     fn on_round_trip(&mut self, key: &FlowKey, srtt: Duration) {
         self.below_mut().on_round_trip(key, srtt);
     }

@@ -254,6 +254,14 @@ impl PacketIo for Nic {
         self.beside.on_flow(key, lives);
     }
 
+    fn hand_over(&mut self, key: &FlowKey, state: &[u8]) -> bool {
+        self.beside.hand_over(key, state)
+    }
+
+    fn take_over(&mut self, state: &mut Vec<u8>) -> bool {
+        self.beside.take_over(state)
+    }
+
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
         self.xdp.net_events(events);
         if !self.groups.is_empty() {

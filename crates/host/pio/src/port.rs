@@ -353,6 +353,20 @@ pub trait PacketIo: Send {
         let _ = (key, lives);
     }
 
+    /// Leaves a connection that no application has accepted to the process that gets new ones in its place: `state` is
+    /// for the stack there. False where there is no such process, or no room.
+    fn hand_over(&mut self, key: &FlowKey, state: &[u8]) -> bool {
+        let _ = (key, state);
+        false
+    }
+
+    /// Fills `state` with that of a connection that another process has left to this one; false if there is none. By
+    /// the next call the stack has it.
+    fn take_over(&mut self, state: &mut Vec<u8>) -> bool {
+        let _ = state;
+        false
+    }
+
     /// The stack has measured how long a round trip of a flow takes, smoothed (RFC 6298): a port that holds what comes
     /// holds the flow's for no longer than an eighth of that.
     fn on_round_trip(&mut self, key: &FlowKey, srtt: Duration) {

@@ -295,7 +295,7 @@ impl Core {
     }
 
     /// Returns the arguments of a connection of `listener` with `sender`.
-    fn passive(
+    pub(crate) fn passive(
         &mut self,
         now: Instant,
         id: ListenerId,

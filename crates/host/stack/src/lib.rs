@@ -13,6 +13,7 @@ mod core;
 mod demux;
 mod fast_open;
 pub mod fuzz;
+mod handover;
 mod handshake_cache;
 mod hold;
 mod hosts;

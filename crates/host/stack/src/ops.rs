@@ -173,11 +173,12 @@ impl Core {
         self.listeners.get(id).map_or(0, |listener| listener.queue.len() as u32)
     }
 
-    /// Stop listening; connections not accepted are reset. Half-open ones are as soon as they are looked
-    /// at.
+    /// Stop listening. Connections that are not accepted, half-open ones too, go to another process that shares the
+    /// port; where there is none they are reset, half-open ones as soon as they are looked at.
     pub fn close_listener(&mut self, now: Instant, id: ListenerId) {
         self.now = now;
         self.park(id, true);
+        self.hand_over_of(now, id);
         let Some(Listener { request, queue, .. }) = self.listeners.remove(id) else { return };
         self.abandon(now, queue);
         self.ports.unbind(self.port.io.as_mut(), now, request.local, true);

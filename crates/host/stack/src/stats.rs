@@ -21,6 +21,8 @@ base::counters! {
         resets_out: "RSTs sent for segments that belong to nothing.",
         cookies_sent: "SYN cookies sent.",
         cookies_good: "Connections opened by a SYN cookie.",
+        handed_over: "Connections left to another process that shares their port, before they were accepted.",
+        taken_over: "Connections that another process has left to this one.",
         time_wait_in: "Connections that entered TIME-WAIT.",
         time_wait_evicted: "TIME-WAIT entries that made room before their time.",
         time_wait_taken_over: "TIME-WAIT entries whose port a connect took over (RFC 6191).",

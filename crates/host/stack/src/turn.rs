@@ -375,6 +375,7 @@ impl Core {
             self.stats.net_events += 1;
             self.on_net_event(now, &event);
         }
+        self.take_over_all(now);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The file in which a group's memory lies: found by its name, locked byte by byte, watched by inotify.
 
 use super::table::Table;
-use super::{flows, table};
+use super::{flows, handovers, table};
 use crate::ports::Place;
 use crate::shared;
 use crate::sys::{self, Lock, check};
@@ -92,7 +92,7 @@ impl GroupFile {
             let file = GroupFile { path: path.clone(), file: shared::open(&mut options, &path)?.into() };
             let (len, table_len) = (file.file.metadata()?.len(), table::LEN as u64);
             // Whoever comes first gives it its size, and another one that comes at once gives it the same.
-            if len == 0 {
+            if len == 0 || len != table_len && !file.has_members() {
                 file.file.set_len(table_len)?;
             } else if len != table_len {
                 return Err(io::ErrorKind::InvalidData.into());
@@ -163,6 +163,11 @@ impl GroupFile {
                 ))
             }
         }
+    }
+
+    /// Has the memory there by which connections are handed over.
+    pub(super) fn allocate_handovers(&self) -> io::Result<()> {
+        self.allocate(table::HANDOVERS_AT, handovers::LEN)
     }
 
     pub(super) fn unlock(&self, held: Held) -> io::Result<()> {

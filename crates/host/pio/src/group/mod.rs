@@ -24,6 +24,7 @@
 mod file;
 mod flows;
 pub(crate) mod fuzz;
+mod handovers;
 mod stalled;
 mod table;
 #[cfg(test)]
@@ -84,11 +85,12 @@ struct Upkeep {
 
 impl Member {
     /// Joins the group of `place` on interface `ifindex`, among processes that say `share`, or begins it; the second is
-    /// false where others are there. Nothing else comes or goes until [`Member::settle_in`].
+    /// false where others are there, or have ended without leaving: the kernel may still have their sockets. Nothing
+    /// else comes or goes until [`Member::settle_in`].
     pub(crate) fn join(ifindex: u32, place: Place, share: u64) -> Result<(Member, bool), ClaimError> {
         let Find { file, table, lock } = GroupFile::open(ifindex, &place).map_err(ClaimError::Os)?;
         // A child that another thread forks meanwhile inherits the lock: given back by hand, not by closing.
-        let (number, alone) = enter(&file, &table, &place, share).or_else(|refused| {
+        let (number, alone, left) = enter(&file, &table, &place, share).or_else(|refused| {
             file.unlock(lock).map_err(ClaimError::Os)?;
             Err(refused)
         })?;
@@ -114,7 +116,7 @@ impl Member {
         };
         // Of two that come at once with overlapping places, one at least sees the other. Dropped, the member leaves.
         match member.file.others_overlap(ifindex, &place) {
-            Ok(false) => Ok((member, alone)),
+            Ok(false) => Ok((member, alone && left)),
             Ok(true) => Err(ClaimError::InUse),
             Err(error) => Err(ClaimError::Os(error)),
         }
@@ -213,6 +215,24 @@ impl Member {
     /// A flow began or ended.
     pub(crate) fn on_flow(&self, key: &FlowKey, lives: bool) {
         self.table.on_flow(self.number, key, lives);
+    }
+
+    /// Leaves a connection that nothing has accepted, `state`, to the member that gets new ones in its place. False if
+    /// there is none, or no room.
+    pub(crate) fn hand_over(&self, key: &FlowKey, state: &[u8]) -> bool {
+        let done = self.is_many() && self.file.allocate_handovers().is_ok();
+        let done = done && self.table.hand_over(self.number, key, state);
+        if done {
+            self.file.notify();
+        }
+        done
+    }
+
+    /// Fills `state` with that of a connection that another member has left to this one; false if there is none. By the
+    /// next call its flow has been told.
+    pub(crate) fn take_over(&self, state: &mut Vec<u8>) -> bool {
+        // Before all flows are told, another member would refuse what belongs to one that was taken.
+        self.has_told() && self.table.take_over(self.number, state)
     }
 
     /// Changes with every deal.
@@ -338,15 +358,21 @@ impl Member {
     }
 }
 
-/// Takes a number in the group that the file holds, or begins it anew if it has no members; and was it empty before?
-/// The file is locked.
-fn enter(file: &GroupFile, table: &Table, place: &Place, share: u64) -> Result<(usize, bool), ClaimError> {
+/// Takes a number in the group that the file holds, or begins it anew if it has no members; and was it empty before, and
+/// had all members left it in order? The file is locked.
+fn enter(
+    file: &GroupFile,
+    table: &Table,
+    place: &Place,
+    share: u64,
+) -> Result<(usize, bool, bool), ClaimError> {
     let here = |member: usize| table.present() >> member & 1 == 1 && lives(file, table, member);
     // One whose memory is laid out otherwise belongs to another version of this library.
     if !table.is_valid() && file.has_members() {
         return Err(ClaimError::InUse);
     }
     let alone = !table.is_valid() || !(0..table::MEMBERS).any(here);
+    let left = !table.is_valid() || table.present() == 0;
     if alone {
         table.reset(share, place, sys::random_words().map_err(ClaimError::Os)?);
     } else if !table.is_of(share, place) {
@@ -359,7 +385,7 @@ fn enter(file: &GroupFile, table: &Table, place: &Place, share: u64) -> Result<(
                 table.join(number, file::this_process()).map_err(ClaimError::Os)?;
                 // Alone it tells nothing.
                 table.hide(number, alone);
-                return Ok((number, alone));
+                return Ok((number, alone, left));
             }
             // A child of one that is gone may still have its byte.
             Err(error) => refused = error,

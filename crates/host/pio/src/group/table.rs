@@ -8,8 +8,9 @@
 //!       384..640       heir of each bucket: who it was dealt to; owner and heir differ until the owner hands it over
 //!       640..896       holders of each bucket: a bit for each member that may have flows in it
 //!       896..960       process of each member
+//!       960..1024      places of connections that are handed over (`handovers`)
 //!      1024..2048      beat of each member, on a cache line of its own: how often it has looked after the group
-//!   16 KiB + 2 MiB n   flows of member n (`flows`)
+//!   16 KiB + 2 MiB n   flows of member n (`flows`); behind all of them the connections that are handed over
 //! ```
 //! A bucket's owner alone hands it over, between two packets of its own: so no moment exists at which two members take
 //! the same SYN. An owner that is dead or stalled is not asked. Who deals, joins, leaves or buries holds the group's
@@ -19,6 +20,7 @@
 //! runs again and says so.
 
 use super::flows::{self, Flows};
+use super::handovers::{self, Handovers};
 use crate::peer_hash::PeerHash;
 use crate::ports::Place;
 use base::{FlowKey, SipKey};
@@ -41,7 +43,9 @@ pub(super) const HEADER: usize = 16 << 10;
 /// Where the number of the lock lies in the file.
 pub(super) const TURN_AT: u64 = (TURN * WORD) as u64;
 /// Bytes of the whole.
-pub(super) const LEN: usize = HEADER + MEMBERS * flows::LEN;
+pub(super) const LEN: usize = HANDOVERS_AT + handovers::LEN;
+/// Where the connections lie that are handed over.
+pub(super) const HANDOVERS_AT: usize = HEADER + MEMBERS * flows::LEN;
 
 const MAGIC: usize = 0;
 const SHARE: usize = 1;
@@ -54,17 +58,21 @@ const STALLED: usize = 10;
 /// Says which byte of the file is the group's lock; outlives the group's members.
 const TURN: usize = 11;
 const UNTOLD: usize = 12;
+/// Places of connections that are handed over which are taken, a bit each.
+const HANDED: usize = 13;
 const READY: usize = 64;
 const OWNER: usize = 128;
 const HEIR: usize = 384;
 const HOLDERS: usize = 640;
 const PROCESS: usize = 896;
+const PLACES: usize = 960;
 const BEAT: usize = 1024;
 /// Words from one beat to the next: members raise theirs all the time.
 const BEAT_LINE: usize = 16;
 const USED: usize = BEAT + MEMBERS * BEAT_LINE;
 
-const _: () = assert!(USED * WORD <= HEADER && PROCESS + MEMBERS <= BEAT);
+const _: () =
+    assert!(USED * WORD <= HEADER && PROCESS + MEMBERS <= PLACES && PLACES + handovers::COUNT <= BEAT);
 
 /// Says what the memory is, and which version of its layout.
 const FORMAT: u64 = 0x6d73_6772_6f75_7004;
@@ -94,6 +102,7 @@ pub(super) struct Table {
     /// Flows of each member that were needed here so far: most groups have few members, and address space may be
     /// limited.
     flows: [OnceLock<SharedMemory>; MEMBERS],
+    handovers: OnceLock<SharedMemory>,
     /// File that the memory lies in; `None` for memory of this process alone.
     file: Option<Arc<File>>,
     /// Follows from the group's secret, which is there once it was begun or joined.
@@ -126,7 +135,8 @@ impl Table {
     }
 
     fn of(memory: SharedMemory) -> Table {
-        Table { memory, flows: [const { OnceLock::new() }; MEMBERS], file: None, hash: OnceLock::new() }
+        let flows = [const { OnceLock::new() }; MEMBERS];
+        Table { memory, flows, handovers: OnceLock::new(), file: None, hash: OnceLock::new() }
     }
 
     /// Maps the flows of a member.
@@ -140,6 +150,36 @@ impl Table {
             (None, None) => self.flows[member].get_or_init(|| SharedMemory::private(flows::LEN)),
         };
         Ok(Flows(flows.words(0, flows::LEN)))
+    }
+
+    /// Maps the connections that are handed over.
+    fn handovers(&self) -> io::Result<Handovers<'_>> {
+        let memory = match (self.handovers.get(), &self.file) {
+            (Some(known), _) => known,
+            (None, Some(file)) => {
+                let mapped = SharedMemory::of_file(file.as_fd(), HANDOVERS_AT, handovers::LEN)?;
+                self.handovers.get_or_init(|| mapped)
+            }
+            (None, None) => self.handovers.get_or_init(|| SharedMemory::private(handovers::LEN)),
+        };
+        Ok(Handovers {
+            taken: self.word(HANDED),
+            places: self.memory.words(PLACES * WORD, handovers::COUNT * WORD),
+            memory: memory.words(0, handovers::LEN),
+        })
+    }
+
+    /// Leaves a connection to the heir of its bucket; false if there is none but the member itself, or no room.
+    pub(super) fn hand_over(&self, member: usize, key: &FlowKey, state: &[u8]) -> bool {
+        let at = self.bucket(key);
+        let has_heir = self.heir(at).is_some_and(|heir| heir != member);
+        has_heir && self.handovers().is_ok_and(|handovers| handovers.put(at, state))
+    }
+
+    /// Fills `state` with that of a connection whose bucket's heir the member is; what it was given before is its own.
+    pub(super) fn take_over(&self, member: usize, state: &mut Vec<u8>) -> bool {
+        self.get(HANDED) != 0
+            && self.handovers().is_ok_and(|all| all.take(member, |at| self.heir(at) == Some(member), state))
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
@@ -256,6 +296,11 @@ impl Table {
         self.hide(member, false);
         for at in 0..BUCKETS {
             self.word(HOLDERS + at).fetch_and(!bit(member), SeqCst);
+        }
+        if self.get(HANDED) != 0
+            && let Ok(handovers) = self.handovers()
+        {
+            handovers.give_back(member);
         }
         self.deal();
     }
@@ -414,6 +459,11 @@ impl Table {
         }
         // A member that was stopped while it was alone: any flow may be its.
         if !opens && self.get(UNTOLD) & self.present() & !bit(member) != 0 {
+            return false;
+        }
+        // A connection that is on its way to another stack is in none.
+        let on_its_way = !opens && self.get(HANDED) != 0;
+        if on_its_way && self.handovers().map_or(true, |handovers| handovers.has(at)) {
             return false;
         }
         let others = self.get(HOLDERS + at) & self.present() & !bit(member);

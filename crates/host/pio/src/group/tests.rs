@@ -155,11 +155,15 @@ fn a_death_is_noticed_and_a_grave_is_no_obstacle() {
     assert_eq!(shares(&[&first]), [2000]);
     let path = first.path().to_owned();
     first.die();
-    let again = join(&any);
+    let (again, free) = Member::join(1, any, SHARE).expect("joins");
+    assert!(!free, "the port may not be free in the kernel yet");
+    again.core(true, false);
+    again.settle_in().expect("unlocks");
     again.serve(true).expect("serves");
     assert_eq!(shares(&[&again]), [2000]);
     drop(again);
     assert!(!path.exists());
+    assert!(Member::join(1, any, SHARE).is_ok_and(|(_, free)| free));
 }
 
 /// Looks as members do that run, until `until` is true or five seconds are over.
@@ -289,4 +293,39 @@ fn a_stopped_holder_of_the_lock_of_an_empty_group_is_named() {
     assert!(refused.contains("locked by a process that does not run"), "{refused}");
     drop(found);
     join(&any);
+}
+
+#[test]
+fn a_connection_is_left_to_the_member_that_gets_new_ones() {
+    if !own_namespace() {
+        return;
+    }
+    let any = place("0.0.0.0");
+    let (first, second, third) = (join(&any), join(&any), join(&any));
+    let key = FlowKey::new(Endpoint::new(addr("10.0.0.1"), 4321), Endpoint::new(addr("10.0.0.2"), 1000));
+    let all = [&first, &second, &third];
+    first.serve(true).expect("serves");
+    tend(&all);
+    assert!(!first.hand_over(&key, b"state"), "no other member wants it");
+    second.serve(true).expect("serves");
+    first.serve(false).expect("parks");
+    assert!(first.hand_over(&key, b"a state of a few bytes") && !first.hand_over(&key, &[0; 1 << 14]));
+    tend(&all);
+    let silent = || all.iter().all(|member| !member.answers(&key, false));
+    assert!(silent(), "it is in no stack");
+    let mut state = Vec::new();
+    assert!(!first.take_over(&mut state) && !third.take_over(&mut state));
+    assert!(second.take_over(&mut state) && state == b"a state of a few bytes");
+    assert!(silent(), "its flow is not told yet");
+    second.on_flow(&key, true);
+    assert!(!second.take_over(&mut state));
+    assert!(!first.answers(&key, false) && !third.answers(&key, false));
+    // One that died before it told the flow.
+    assert!(first.hand_over(&key, b"once more"));
+    second.on_flow(&key, false);
+    assert!(second.take_over(&mut state));
+    third.serve(true).expect("serves");
+    second.die();
+    tend(&[&first, &third]);
+    assert!(third.take_over(&mut state) && state == b"once more");
 }

@@ -666,6 +666,14 @@ impl PacketIo for Packet {
         }
     }
 
+    fn hand_over(&mut self, key: &FlowKey, state: &[u8]) -> bool {
+        self.group_of(key).is_some_and(|group| group.hand_over(key, state))
+    }
+
+    fn take_over(&mut self, state: &mut Vec<u8>) -> bool {
+        self.shared.iter().any(|shared| shared.member.take_over(state))
+    }
+
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
         self.watch.net_events(&mut self.caps, &mut self.down, events);
         if self.watch.take_left() || self.gone.is_some() {

@@ -243,6 +243,13 @@ impl Runner {
         tcp::Counters::ROWS.iter().map(|row| row.0).zip(values).collect()
     }
 
+    /// See [`stack::Core::hand_over_all`].
+    pub fn hand_over_all(&self) -> bool {
+        let mut shared = self.shared();
+        let now = shared.machine.time();
+        shared.machine.core.hand_over_all(now)
+    }
+
     /// Is there a connection that was shut whose peer has not acknowledged everything?
     pub fn has_unsent(&self) -> bool {
         let shared = self.shared();

@@ -1,0 +1,94 @@
+//! Connections that a member leaves to another one because it ends, or listens no more, before its application has
+//! accepted them. What they are the stacks know.
+//!
+//! A place belongs to nothing, to the bucket of its connection once it is filled, and to the member that takes it, until
+//! that member has told the connection's flow.
+
+use super::table::each;
+use ring::shared::WORD;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// Connections that may be on their way at once.
+pub(super) const COUNT: usize = u64::BITS as usize;
+/// Words for a connection: its length in bytes, and its state.
+const WORDS: usize = 2048;
+/// Bytes for all.
+pub(super) const LEN: usize = COUNT * WORDS * WORD;
+
+/// A place's word: the bucket and 1 below, the member that takes it and 1 above.
+const TAKER: u32 = 32;
+
+fn bucket_of(word: u64) -> Option<usize> {
+    (word as u32 as usize).checked_sub(1)
+}
+
+fn taker_of(word: u64) -> Option<usize> {
+    ((word >> TAKER) as usize).checked_sub(1)
+}
+
+/// The places of a group.
+pub(super) struct Handovers<'a> {
+    /// Places that are not free, a bit each.
+    pub(super) taken: &'a AtomicU64,
+    pub(super) places: &'a [AtomicU64],
+    pub(super) memory: &'a [AtomicU64],
+}
+
+impl Handovers<'_> {
+    fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
+        each(self.taken.load(SeqCst)).map(|at| (at, self.places[at].load(SeqCst)))
+    }
+
+    /// Returns true if a connection of the bucket is on its way.
+    pub(super) fn has(&self, bucket: usize) -> bool {
+        self.filled().any(|(_, word)| bucket_of(word) == Some(bucket))
+    }
+
+    /// Fills a place; false if none is free, or if the state is too long.
+    pub(super) fn put(&self, bucket: usize, state: &[u8]) -> bool {
+        if state.len().div_ceil(WORD) >= WORDS {
+            return false;
+        }
+        let claim = |at: &usize| self.taken.fetch_or(1 << at, SeqCst) >> at & 1 == 0;
+        let Some(at) = each(!self.taken.load(SeqCst)).find(claim) else { return false };
+        let memory = &self.memory[at * WORDS..(at + 1) * WORDS];
+        memory[0].store(state.len() as u64, SeqCst);
+        for (word, bytes) in memory[1..].iter().zip(state.chunks(WORD)) {
+            let mut all = [0; WORD];
+            all[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(all), SeqCst);
+        }
+        self.places[at].store(bucket as u64 + 1, SeqCst);
+        true
+    }
+
+    /// Frees what `member` took before, and takes the next connection of a bucket that is `its`.
+    pub(super) fn take(&self, member: usize, its: impl Fn(usize) -> bool, state: &mut Vec<u8>) -> bool {
+        self.filled().filter(|(_, word)| taker_of(*word) == Some(member)).for_each(|(at, _)| {
+            self.places[at].store(0, SeqCst);
+            self.taken.fetch_and(!(1 << at), SeqCst);
+        });
+        let claim = |(at, word): &(usize, u64)| {
+            let taken = word | (member as u64 + 1) << TAKER;
+            let wanted = taker_of(*word).is_none() && bucket_of(*word).is_some_and(&its);
+            wanted && self.places[*at].compare_exchange(*word, taken, SeqCst, SeqCst).is_ok()
+        };
+        let Some((at, _)) = self.filled().find(claim) else { return false };
+        let memory = &self.memory[at * WORDS..(at + 1) * WORDS];
+        let len = memory[0].load(SeqCst).min(((WORDS - 1) * WORD) as u64) as usize;
+        state.clear();
+        state.extend(
+            memory[1..].iter().take(len.div_ceil(WORD)).flat_map(|word| word.load(SeqCst).to_ne_bytes()),
+        );
+        state.truncate(len);
+        true
+    }
+
+    /// A member is gone: another one takes what it did not tell.
+    pub(super) fn give_back(&self, member: usize) {
+        self.filled().filter(|(_, word)| taker_of(*word) == Some(member)).for_each(|(at, word)| {
+            self.places[at].store(word & u64::from(u32::MAX), SeqCst);
+        });
+    }
+}

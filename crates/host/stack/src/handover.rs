@@ -1,0 +1,205 @@
+//! Connections that no application has accepted, from the stack of a process that ends or listens no more to that of
+//! another process that shares the port.
+
+use base::{Addr, Endpoint, FlowKey, Instant, Seq};
+use tcp::{Connection, Handover};
+
+use crate::conns::{Meta, SlotFlags};
+use crate::core::Core;
+use crate::demux::Flow;
+use crate::listeners::{Listener, ListenerId};
+use crate::rx::Sender;
+use crate::stats::PacketDrop;
+
+/// Bytes of a connection's state before its data.
+const HEAD: usize = 64;
+
+/// Which facts hold, a bit each.
+const SCALES: u8 = 1;
+const SACK: u8 = 2;
+const TIMESTAMPS: u8 = 4;
+const ECN: u8 = 8;
+const ESTABLISHED: u8 = 16;
+const PEER_CLOSED: u8 = 32;
+
+fn write(key: &FlowKey, state: &Handover) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(2 * HEAD);
+    for end in [key.local(), key.remote()] {
+        bytes.extend(end.addr.bytes());
+        bytes.extend(end.port.to_ne_bytes());
+    }
+    let fact = |holds: bool, bit: u8| if holds { bit } else { 0 };
+    let (peers, ours) = state.scales.unwrap_or_default();
+    let facts = fact(state.scales.is_some(), SCALES)
+        | fact(state.sack, SACK)
+        | fact(state.ts_recent.is_some(), TIMESTAMPS)
+        | fact(state.ecn, ECN)
+        | fact(state.window.is_some(), ESTABLISHED)
+        | fact(state.peer_closed, PEER_CLOSED);
+    for half in [state.isn.raw(), state.peer_isn.raw(), state.ts_offset, state.ts_recent.unwrap_or_default()]
+    {
+        bytes.extend(half.to_ne_bytes());
+    }
+    bytes.extend(state.peer_mss.to_ne_bytes());
+    bytes.extend(state.window.unwrap_or_default().to_ne_bytes());
+    bytes.extend([peers, ours, facts]);
+    bytes.resize(HEAD, 0);
+    bytes
+}
+
+/// Reads what [`write`] wrote, and the data behind it.
+fn read(bytes: &[u8]) -> Option<(FlowKey, Handover, &[u8])> {
+    let (head, data) = bytes.split_first_chunk::<HEAD>()?;
+    let short = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
+    let half = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let end = |at: usize| {
+        let addr = head[at..].first_chunk::<16>().copied().unwrap_or_default();
+        Endpoint::new(Addr::v6(addr), short(at + 16))
+    };
+    let key = FlowKey::new(end(0), end(18));
+    let [peers, ours, facts] = [head[56], head[57], head[58]];
+    let has = |bit: u8| facts & bit != 0;
+    let state = Handover {
+        isn: Seq::new(half(36)),
+        peer_isn: Seq::new(half(40)),
+        ts_offset: half(44),
+        ts_recent: has(TIMESTAMPS).then(|| half(48)),
+        peer_mss: short(52),
+        window: has(ESTABLISHED).then(|| short(54)),
+        scales: has(SCALES).then_some((peers.min(14), ours.min(14))),
+        sack: has(SACK),
+        ecn: has(ECN),
+        peer_closed: has(PEER_CLOSED),
+    };
+    Some((key, state, data))
+}
+
+impl Core {
+    /// Parks every listener, and leaves the connections that wait there to other processes that share the ports.
+    /// Returns true while some found no process.
+    pub fn hand_over_all(&mut self, now: Instant) -> bool {
+        self.now = now;
+        let ids: Vec<ListenerId> = self.listeners.ids().collect();
+        for id in &ids {
+            self.park(*id, true);
+            self.hand_over_of(now, *id);
+        }
+        self.listeners.iter().any(|listener| !listener.queue.is_empty() || listener.half_open > 0)
+    }
+
+    /// Leaves the connections of a listener that is parked, those whose handshake is not over as well, to other
+    /// processes that share its port.
+    pub(crate) fn hand_over_of(&mut self, now: Instant, id: ListenerId) {
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let mut queue = std::mem::take(&mut listener.queue);
+        queue.retain(|index| !self.hand_over(now, *index));
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.queue = queue;
+        }
+        if self.listeners.get(id).is_none_or(|listener| listener.half_open == 0) {
+            return;
+        }
+        let half_open = |(index, meta, _): (u32, &Meta, &Connection)| {
+            (meta.flags.has(SlotFlags::HALF_OPEN) && meta.listener == id.0).then_some(index)
+        };
+        let half_open: Vec<u32> = self.conns.iter().filter_map(half_open).collect();
+        for index in half_open {
+            self.hand_over(now, index);
+        }
+    }
+
+    fn hand_over(&mut self, now: Instant, index: u32) -> bool {
+        let Some((_, tcp)) = self.conns.get(index) else { return false };
+        let Some(state) = tcp.hand_over() else { return false };
+        let key = *tcp.key();
+        let mut bytes = write(&key, &state);
+        tcp.peek(&self.shared.pool, Some(&self.shared.adopted), usize::MAX, &mut |piece| {
+            bytes.extend_from_slice(piece);
+            true
+        });
+        let done = self.port.io.hand_over(&key, &bytes);
+        if done {
+            self.stats.handed_over += 1;
+            self.conns.slot_mut(index).meta.flags.clear(SlotFlags::QUEUED);
+            self.finish(now, index);
+        }
+        done
+    }
+
+    /// Takes the connections that other processes have left to this one.
+    pub(crate) fn take_over_all(&mut self, now: Instant) {
+        let mut bytes = Vec::new();
+        while self.port.io.take_over(&mut bytes) {
+            if let Some((key, state, data)) = read(&bytes) {
+                self.go_on(now, &key, &state, data);
+            }
+        }
+    }
+
+    fn go_on(&mut self, now: Instant, key: &FlowKey, state: &Handover, data: &[u8]) {
+        let hash = self.table.hash(key);
+        let sender = Sender { key, hash, tcp: &[], frame: &[], batch: &[] };
+        let Some(id) = self.listeners.find(key.local(), hash) else {
+            return self.drops.count(PacketDrop::NoFlow);
+        };
+        let known = matches!(self.find(hash, key), Some(Flow::Connection(_)));
+        if known || self.listeners.get(id).is_none_or(Listener::is_full) || self.conns.is_full() {
+            self.stats.accept_queue_full += 1;
+            return self.drops.count(PacketDrop::BacklogFull);
+        }
+        let Some((open, control, meta)) = self.passive(now, id, &sender) else { return };
+        let index = self.conns.claim(meta);
+        let place = &mut self.conns.slot_mut(index).tcp;
+        Connection::take_over(place, &mut self.shared.cx(now), &open, control, state);
+        if !self.enter(index) {
+            return self.drops.count(PacketDrop::NoRoom);
+        }
+        self.stats.taken_over += 1;
+        if state.window.is_none() {
+            self.conns.slot_mut(index).meta.flags.set(SlotFlags::HALF_OPEN);
+            if let Some(listener) = self.listeners.get_mut(id) {
+                listener.half_open += 1;
+            }
+            return;
+        }
+        self.queue_for_accept(index);
+        let (Some(segment), Some((_, tcp))) = (state.segment(data), self.conns.get_mut(index)) else {
+            return;
+        };
+        let disposition = tcp.on_segment(&mut self.shared.cx(now), &segment);
+        let events = tcp.poll_event();
+        self.delivered(now, index, disposition, events);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what is written is read again, and what is too short is refused.
+    use super::*;
+
+    #[test]
+    fn a_state_survives_the_way() {
+        let local = Endpoint::new(Addr::v4([10, 0, 0, 1]), 80);
+        let key = FlowKey::new(local, Endpoint::new(Addr::v6([0xfd; 16]), 40_000));
+        let whole = Handover {
+            isn: Seq::new(1),
+            ts_offset: 2,
+            peer_isn: Seq::new(u32::MAX),
+            peer_mss: 1_460,
+            scales: Some((7, 9)),
+            sack: true,
+            ts_recent: Some(0),
+            ecn: false,
+            window: Some(502),
+            peer_closed: true,
+        };
+        let half = Handover { scales: None, ts_recent: None, window: None, ecn: true, sack: false, ..whole };
+        for state in [whole, half] {
+            let mut bytes = write(&key, &state);
+            assert_eq!(bytes.len(), HEAD);
+            bytes.extend(b"data");
+            assert_eq!(read(&bytes), Some((key, state, &b"data"[..])));
+            assert_eq!(read(&bytes[..HEAD - 1]), None);
+        }
+    }
+}
