@@ -143,7 +143,9 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
             let (stack, below) = (stack::open()?, held.below());
             return match stack.hosted.apart(below) {
                 // SAFETY: the caller's arguments.
-                Some(None) => answered(unsafe { c::ms_bind(stack.context(), below, addr, len) }),
+                bound if bound == Some(None) || stack.hosted.is_over(below) => {
+                    answered(unsafe { c::ms_bind(stack.context(), below, addr, len) })
+                }
                 // SAFETY: the caller's arguments.
                 _ => Err(unsafe { why_not_again(held, addr, len) }),
             };

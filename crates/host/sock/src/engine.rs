@@ -148,6 +148,12 @@ impl<T: Transport> Engine<T> {
 
     /// See [`crate::Sockets::bind`].
     pub fn bind(&mut self, fd: Fd, local: Endpoint) -> Result<(), Errno> {
+        if self.is_over(fd) {
+            let (conn, connecting) = (self.stream(fd)?.conn, self.stream(fd)?.connecting);
+            let error = self.core.take_error(conn);
+            self.take_apart(fd, error)?;
+            self.descriptors.fresh_mut(fd)?.left.read_shut = !connecting;
+        }
         let settings = self.descriptors.fresh_mut(fd)?;
         if settings.bound.is_some() {
             return Err(Errno::EINVAL);

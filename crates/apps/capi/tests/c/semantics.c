@@ -178,6 +178,16 @@ static void connecting(void)
     told(error, "says");
     told(X(read, CLIENT, fd, &error, 1), "read of a refused one");
     told(X(send, CLIENT, fd, &error, 1, MSG_NOSIGNAL), "send");
+    struct sockaddr_in own = at(CLIENT, 0);
+    told(X(bind, CLIENT, fd, SA(own)), "bind of a refused one");
+    told(X(bind, CLIENT, fd, SA(own)), "bind once more");
+    X(close, CLIENT, fd);
+    fd = new_socket(CLIENT, AF_INET);
+    X(connect, CLIENT, fd, SA(addr));
+    ready(CLIENT, fd, POLLOUT);
+    told(X(bind, CLIENT, fd, SA(own)), "bind before SO_ERROR");
+    told(X(getsockopt, CLIENT, fd, SOL_SOCKET, SO_ERROR, &error, &len), "SO_ERROR");
+    told(error, "says");
     X(close, CLIENT, fd);
     fd = new_socket(CLIENT, AF_INET);
     X(connect, CLIENT, fd, SA(addr));

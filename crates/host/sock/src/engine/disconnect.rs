@@ -43,6 +43,15 @@ impl<T: Transport> Engine<T> {
         }
     }
 
+    /// Returns true of a socket that was never bound, whose connection was refused, reset or closed: as on Linux it may
+    /// be bound.
+    pub(crate) fn is_over(&self, fd: Fd) -> bool {
+        self.stream(fd).is_ok_and(|stream| {
+            let bound = stream.again.as_ref().is_some_and(|again| again.bound.is_some());
+            !bound && self.core.state(stream.conn) == State::Closed
+        })
+    }
+
     /// The socket has no connection from now on, and this pending error.
     pub(super) fn take_apart(&mut self, fd: Fd, error: Option<Errno>) -> Result<(), Errno> {
         let index = self.index(fd)?;

@@ -237,6 +237,11 @@ impl Runner {
         Mode::lock(self).apart(fd)
     }
 
+    /// Returns true of a socket that was never bound, whose connection was refused, reset or closed.
+    pub fn is_over(&self, fd: Fd) -> bool {
+        Mode::lock(self).is_over(fd)
+    }
+
     /// Returns TCP's counters, by name.
     pub fn tcp_counters(&self) -> Vec<(&'static str, u64)> {
         let values = self.shared().machine.core.tcp_counters().values();
