@@ -17,11 +17,6 @@ struct Step {
 /// Steps that run only by name: they build much, or take long, and find little that the others miss, or show
 /// differences that are not settled yet.
 const ASKED: &[Step] = &[
-    Step {
-        name: "differ-calls",
-        what: "2,000 generated programs of calls, here and on the kernel",
-        run: differ_calls,
-    },
     Step { name: "dpdk-hosts", what: "whole hosts over DPDK's software devices", run: dpdk_hosts },
     Step { name: "experiments", what: "the expectations of every experiment", run: lab::experiments },
     Step {
@@ -50,6 +45,11 @@ const STEPS: &[Step] = &[
     Step { name: "python", what: "the wheel: built, installed, its tests", run: python::python },
     Step { name: "cards", what: "guests with real network drivers, the short form", run: cards::short },
     Step { name: "suites", what: "CPython's sockets on the kernel and on the stack", run: suites::short },
+    Step {
+        name: "differ-calls",
+        what: "2,000 generated programs of calls, here and on the kernel",
+        run: differ_calls,
+    },
     Step { name: "docs", what: "documentation without warnings", run: docs },
     Step { name: "fuzz", what: "a short run of every fuzz target", run: fuzz },
 ];
