@@ -1,8 +1,8 @@
 //! Connections that a member leaves to another one because it ends, or listens no more, before its application has
 //! accepted them. What they are the stacks know.
 //!
-//! A place belongs to nothing, to the bucket of its connection once it is filled, and to the member that takes it, until
-//! that member has told the connection's flow.
+//! A place is free, then its connection's bucket's once it is filled, then the member's that takes it, until that
+//! member has told the connection's flow.
 
 use super::table::each;
 use ring::shared::WORD;

@@ -358,8 +358,8 @@ impl Member {
     }
 }
 
-/// Takes a number in the group that the file holds, or begins it anew if it has no members; and was it empty before, and
-/// had all members left it in order? The file is locked.
+/// Takes a number in the group that the file holds, or begins it anew if it has no members; and was it empty before,
+/// and had all members left it in order? The file is locked.
 fn enter(
     file: &GroupFile,
     table: &Table,
