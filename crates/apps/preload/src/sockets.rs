@@ -142,8 +142,8 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
         Kind::Stream => {
             let (stack, below) = (stack::open()?, held.below());
             return match stack.hosted.apart(below) {
-                // SAFETY: the caller's arguments.
                 bound if bound == Some(None) || stack.hosted.is_over(below) => {
+                    // SAFETY: the caller's arguments.
                     answered(unsafe { c::ms_bind(stack.context(), below, addr, len) })
                 }
                 // SAFETY: the caller's arguments.
