@@ -371,13 +371,15 @@ fn a_slow_client_of_one_child_does_not_hold_up_those_of_others() {
 /// Eight children accept from one listener. All but the first serve 20 connections or a few more and end, and others
 /// take their places.
 const SHORT_LIVED: &str = "
-import os, socket
+import ctypes, os, signal, socket
 l = socket.create_server(('', 8030), backlog=128)
 born = 0
 def bear():
     global born
     born += 1
     if os.fork() == 0:
+        # PR_SET_PDEATHSIG: it does not outlive its parent.
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
         for _ in range(20 + born * 7 % 20 if born > 1 else 1000000):
             c, a = l.accept()
             c.sendall(c.recv(100))
