@@ -127,7 +127,7 @@ unsafe fn accept_on(
     let stack = stack::open()?;
     let below = heritage::listen_below(stack, held, fd)?;
     let number = spare()?;
-    let mut accepted = stack.hosted.accept(below);
+    let mut accepted = stack.runner.accept(below);
     if accepted == Err(Errno::EAGAIN) {
         // SAFETY: the caller's arguments; it does not wait.
         let other = unsafe { real::accept4(fd, addr, len, flags) };
@@ -141,7 +141,7 @@ unsafe fn accept_on(
         let timeout = timeout(stack, below);
         let mut rows = Vec::new();
         loop {
-            let wait = stack.hosted.wait_beside(
+            let wait = stack.runner.wait_beside(
                 Some(below),
                 timeout,
                 &mut |fds, left| {
@@ -210,7 +210,7 @@ unsafe fn finish_accept(
     connection.set_borrowed(true);
     connection.set_device(held.device());
     if flags & libc::SOCK_NONBLOCK != 0 {
-        stack.hosted.set_nonblocking(below, true)?;
+        stack.runner.set_nonblocking(below, true)?;
         connection.set_nonblocking(true);
     }
     if flags & libc::SOCK_CLOEXEC == 0 {
@@ -232,7 +232,7 @@ unsafe fn finish_accept(
 /// SO_RCVTIMEO.
 fn timeout(stack: &Stack, below: c_int) -> Option<Duration> {
     let mut time = [0; 16];
-    stack.hosted.getsockopt(below, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &mut time).ok()?;
+    stack.runner.getsockopt(below, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &mut time).ok()?;
     let half = |at: usize| u64::from_ne_bytes(time[at..at + 8].try_into().unwrap_or_default());
     let (seconds, micros) = (half(0), half(8));
     (seconds | micros != 0).then(|| Duration::from_secs(seconds) + Duration::from_micros(micros))

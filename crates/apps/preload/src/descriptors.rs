@@ -251,7 +251,7 @@ unsafe fn set_async(held: &Held, fd: c_int, value: *mut c_void) -> Outcome<c_int
 fn set_nonblocking(held: &Held, on: bool) -> Outcome<()> {
     held.set_nonblocking(on);
     if held.kind() == Kind::Stream {
-        stack::open()?.hosted.set_nonblocking(held.below(), on)?;
+        stack::open()?.runner.set_nonblocking(held.below(), on)?;
     }
     Ok(())
 }

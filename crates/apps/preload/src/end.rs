@@ -48,7 +48,7 @@ pub(crate) fn drain() {
     for held in ours.into_iter().filter_map(table::ours) {
         match held.kind() {
             // One that is over is shut already.
-            Kind::Stream => _ = stack.hosted.shutdown(held.below(), Shutdown::Both),
+            Kind::Stream => _ = stack.runner.shutdown(held.below(), Shutdown::Both),
             Kind::Listener => listeners.push(held),
             _ => {}
         }
@@ -59,16 +59,16 @@ pub(crate) fn drain() {
             unsafe { real::shutdown(fd, libc::SHUT_WR) };
         }
     }
-    let begun = stack.hosted.time();
+    let begun = stack.runner.time();
     let until = begun + TIMEOUT;
     let shares = listeners.iter().any(|held| held.is_shared());
     // Connections that were not accepted go to another process that listens there, which may be about to begin.
-    let waits = || shares && stack.hosted.hand_over_all() && stack.hosted.time() < begun + HANDOVER;
-    while (waits() || pump::owes() || relay::owes() || stack.hosted.has_unsent())
-        && stack.hosted.time() < until
+    let waits = || shares && stack.runner.hand_over_all() && stack.runner.time() < begun + HANDOVER;
+    while (waits() || pump::owes() || relay::owes() || stack.runner.has_unsent())
+        && stack.runner.time() < until
     {
         // Nothing is left to be told of an error of the port.
-        let _ = stack.hosted.poll(&mut [], Some(LOOK));
+        let _ = stack.runner.poll(&mut [], Some(LOOK));
     }
     // What found no process is reset. Of several numbers for a listener the first closes it.
     listeners.iter().for_each(|held| stack::close(held.below()));

@@ -134,7 +134,7 @@ unsafe fn change(
     if target.kind() == Kind::Stream {
         let stack = stack::open()?;
         let op = operation(op, wanted)?;
-        stack.hosted.epoll_ctl_as(below(stack, &set, epfd)?, target.below(), fd, op)?;
+        stack.runner.epoll_ctl_as(below(stack, &set, epfd)?, target.below(), fd, op)?;
         return answered(0);
     }
     let once = wanted.filter(|event| target.kind() == Kind::Listener && event.events & ONCE != 0);
@@ -152,7 +152,7 @@ unsafe fn change(
         // What goes is out at once; what is not there yet is ENOENT.
         (Some(stack), inner, outer) if wanted.is_none() => {
             if inner != NONE && outer != NONE {
-                let _ = stack.hosted.epoll_ctl_as(outer, inner, fd, EpollOp::Delete);
+                let _ = stack.runner.epoll_ctl_as(outer, inner, fd, EpollOp::Delete);
             }
         }
         _ if wanted.is_none() || !has_part_below(target) => {}
@@ -258,7 +258,7 @@ fn below(stack: &Stack, set: &Held, epfd: c_int) -> Result<c_int, Refused> {
         if set.below() != NONE {
             return Ok(set.below());
         }
-        let made = stack.hosted.epoll_create()?;
+        let made = stack.runner.epoll_create()?;
         set.set_below(made);
         made
     };
@@ -271,9 +271,9 @@ fn below(stack: &Stack, set: &Held, epfd: c_int) -> Result<c_int, Refused> {
 
 /// The stack's part of a set watches this, as was asked for last.
 fn put_in(stack: &Stack, set: c_int, target: c_int, watch: &Watch) -> Result<(), Errno> {
-    match stack.hosted.epoll_ctl_as(set, target, watch.fd, EpollOp::Add(watch.event())) {
+    match stack.runner.epoll_ctl_as(set, target, watch.fd, EpollOp::Add(watch.event())) {
         Err(Errno::EEXIST) => {
-            stack.hosted.epoll_ctl_as(set, target, watch.fd, EpollOp::Modify(watch.event()))
+            stack.runner.epoll_ctl_as(set, target, watch.fd, EpollOp::Modify(watch.event()))
         }
         done => done,
     }
@@ -367,8 +367,8 @@ pub(crate) fn is_apart(stack: &Stack, target: &Held) -> Outcome<()> {
             continue;
         }
         seen.push(set.name());
-        for (fd, EpollEvent { ready, data }) in stack.hosted.epoll_watches(set.below(), target.below())? {
-            stack.hosted.epoll_ctl_as(set.below(), target.below(), fd, EpollOp::Delete)?;
+        for (fd, EpollEvent { ready, data }) in stack.runner.epoll_watches(set.below(), target.below())? {
+            stack.runner.epoll_ctl_as(set.below(), target.below(), fd, EpollOp::Delete)?;
             let mut event = epoll_event { events: ready.0, u64: data };
             // SAFETY: numbers, and an event of this frame's.
             if unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, &raw mut event) } != 0 {
@@ -389,7 +389,7 @@ pub(crate) fn leave_sets(target: &Held) -> Outcome<()> {
     for (_, set) in sets.iter().filter(|(_, set)| set.below() != NONE) {
         for fd in &numbers {
             // It is in few of them.
-            let _ = stack.hosted.epoll_ctl_as(set.below(), target.below(), *fd, EpollOp::Delete);
+            let _ = stack.runner.epoll_ctl_as(set.below(), target.below(), *fd, EpollOp::Delete);
         }
     }
     Ok(())

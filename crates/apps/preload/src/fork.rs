@@ -40,7 +40,7 @@ impl Locks {
             _opening: stack::opening(wait),
             _free: description::free(),
             _new: relay::quiet(wait),
-            _stack: stack::opened().and_then(|stack| stack.hosted.still(wait)),
+            _stack: stack::opened().and_then(|stack| stack.runner.still(wait)),
         }
     }
 }

@@ -304,7 +304,7 @@ pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_in
     let below = claim_below(stack, held, fd)?;
     if !held.has_asked() {
         held.set_asked();
-        stack.hosted.park(below, false)?;
+        stack.runner.park(below, false)?;
     }
     Ok(below)
 }
@@ -320,7 +320,7 @@ pub(crate) fn was_shut(held: &Held, fd: c_int) -> bool {
 pub(crate) fn leave_to_children(held: &Held) {
     if let Some(stack) = stack::opened().filter(|_| !held.has_asked() && held.below() != NONE) {
         // It fails for what does not listen.
-        let _ = stack.hosted.park(held.below(), true);
+        let _ = stack.runner.park(held.below(), true);
     }
 }
 

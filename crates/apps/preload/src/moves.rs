@@ -202,7 +202,7 @@ fn into_pipe(held: &Held, to: c_int, len: size_t, kernels: &dyn Fn() -> ssize_t)
     let done = with_buffer(TRAY, |piece| {
         let mut all = 0;
         // What has something asks no further: an end or an error is the next call's to tell.
-        while all < len && (all == 0 || stack.hosted.readable(held.below())? > 0) {
+        while all < len && (all == 0 || stack.runner.readable(held.below())? > 0) {
             let flags = libc::MSG_PEEK | if all > 0 { libc::MSG_DONTWAIT } else { 0 };
             let (room, most) = (piece.as_mut_ptr().cast::<c_void>(), TRAY.min(len - all));
             // SAFETY: as much room as is said.
@@ -212,7 +212,7 @@ fn into_pipe(held: &Held, to: c_int, len: size_t, kernels: &dyn Fn() -> ssize_t)
             };
             match usize::try_from(tray.pass(&mut piece[..got], to)) {
                 Ok(moved) => {
-                    stack.hosted.consume(held.below(), moved)?;
+                    stack.runner.consume(held.below(), moved)?;
                     all += moved;
                     if moved < got {
                         break;

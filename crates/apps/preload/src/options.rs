@@ -35,7 +35,7 @@ pub(crate) unsafe fn setsockopt(
         // SAFETY: the caller's arguments.
         if let Some(linger) = unsafe { endless_linger(level, name, value, len) } {
             let below = held.below();
-            stack::open()?.hosted.setsockopt(below, level, name, &kernels_linger(&linger)?)?;
+            stack::open()?.runner.setsockopt(below, level, name, &kernels_linger(&linger)?)?;
             return answered(0);
         }
         // SAFETY: the caller's arguments.
@@ -127,7 +127,7 @@ pub(crate) fn set_again(stack: &Stack, below: c_int, stored_options: &[StoredOpt
         if device::is_device(stored.level, stored.name) {
             continue;
         }
-        match stack.hosted.setsockopt(below, stored.level, stored.name, &stored.value) {
+        match stack.runner.setsockopt(below, stored.level, stored.name, &stored.value) {
             Ok(()) => {}
             Err(Errno::EBADF) => return Err(Errno::EBADF),
             Err(errno) => tell_once(stored.level, stored.name, errno.name()),
@@ -162,7 +162,7 @@ unsafe fn policy(held: &Held, value: *mut c_void, len: *mut socklen_t) -> Outcom
         return Err(Refused(libc::EINVAL));
     }
     let mut name = vec![0; POLICY_MAX];
-    stack::open()?.hosted.getsockopt(held.below(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)?;
+    stack::open()?.runner.getsockopt(held.below(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)?;
     // SAFETY: as above.
     unsafe { heritage::give(&told(name), value, len) }?;
     answered(0)

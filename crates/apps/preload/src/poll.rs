@@ -220,7 +220,7 @@ fn wait_as_they_are(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const
     let stack = stack::open()?;
     let own = split.kernels.len();
     let kernels = split.kernels.iter().any(|row| row.fd >= 0);
-    stack.hosted.after_turn(|engine| engine.poll(&mut split.ours))?;
+    stack.runner.after_turn(|engine| engine.poll(&mut split.ours))?;
     if kernels && kernels_ppoll(&mut split.kernels, own, Some(Duration::ZERO), null()) < 0 {
         return answered(-1);
     }
@@ -228,15 +228,15 @@ fn wait_as_they_are(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const
     if n > 0 || timeout == Some(Duration::ZERO) {
         return answered(n);
     }
-    let until = timeout.map(|left| stack.hosted.time() + left);
+    let until = timeout.map(|left| stack.runner.time() + left);
     let on = match &split.ours[..] {
         [one] => Some(one.fd),
         _ => None,
     };
     loop {
-        let left = until.map(|until| until.since(stack.hosted.time()));
+        let left = until.map(|until| until.since(stack.runner.time()));
         let Split { kernels: beside_rows, ours, .. } = &mut split;
-        let wait = stack.hosted.wait_beside(
+        let wait = stack.runner.wait_beside(
             on,
             left,
             &mut |fds, left| beside(beside_rows, own, fds, left, mask, false),

@@ -194,7 +194,7 @@ impl Pump {
         let (below, child) = (&mut self.below, &mut self.child);
         let from = |room: &mut [u8]| {
             let flags = RecvFlags { dont_wait: true, ..RecvFlags::default() };
-            let got = below.readable.then(|| stack.hosted.recv(held.below(), room, flags))?;
+            let got = below.readable.then(|| stack.runner.recv(held.below(), room, flags))?;
             below.readable = got.is_ok();
             *over |= got.is_err_and(|e| e != Errno::EAGAIN);
             got.ok()
@@ -232,7 +232,7 @@ impl Pump {
         };
         self.outwards.carry(room, from, |bytes| {
             let flags = SendFlags { dont_wait: true, ..SendFlags::default() };
-            let sent = if below.writable { stack.hosted.send(held.below(), bytes, flags) } else { Ok(0) };
+            let sent = if below.writable { stack.runner.send(held.below(), bytes, flags) } else { Ok(0) };
             below.writable &= sent.is_ok();
             *over |= sent.is_err_and(|e| e != Errno::EAGAIN);
             sent.unwrap_or(0)
@@ -257,7 +257,7 @@ impl Pump {
             self.outwards.told = true;
             if !leaves {
                 // The connection may be over by now.
-                let _ = stack.hosted.shutdown(self.held.below(), Shutdown::Write);
+                let _ = stack.runner.shutdown(self.held.below(), Shutdown::Write);
             }
             self.own = None;
         }

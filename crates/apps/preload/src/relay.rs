@@ -221,7 +221,7 @@ pub(crate) fn settle_for_fork() {
 pub(crate) fn name_for_fork(streams: &[Held]) {
     let Some(stack) = stack::opened() else { return };
     for held in streams {
-        let names = stack.hosted.peer_addr(held.below()).is_ok().then(|| names_of(stack, held));
+        let names = stack.runner.peer_addr(held.below()).is_ok().then(|| names_of(stack, held));
         held.more().names = names;
     }
 }
@@ -438,7 +438,7 @@ fn run() {
     let Some(stack) = stack::opened() else { return };
     // SAFETY: a number.
     let kernels = threads::hidden(unsafe { real::epoll_create1(libc::EPOLL_CLOEXEC) });
-    let relay = stack.hosted.epoll_create().map_err(Refused::from).and_then(|below| {
+    let relay = stack.runner.epoll_create().map_err(Refused::from).and_then(|below| {
         let bell = new().bell;
         let (children, pumps) = (Vec::new(), Vec::new());
         let relay = Relay { stack, kernels, below, children, pumps, given: Vec::new() };
@@ -498,7 +498,7 @@ impl Relay {
     }
 
     fn run(mut self) {
-        let (mut leader, mut room) = (self.stack.hosted.pin(false), vec![0; ROOM]);
+        let (mut leader, mut room) = (self.stack.runner.pin(false), vec![0; ROOM]);
         let (mut found, mut rows) = ([EpollEvent::default(); EVENTS], vec![input(self.kernels)]);
         loop {
             let wait = leader.wait(
@@ -687,7 +687,7 @@ impl Relay {
         let event = EpollOp::Add(EpollEvent { ready, data: at as u64 });
         let watched = self.watch(fd, events, at as u64);
         let both = watched.and_then(|()| {
-            self.stack.hosted.epoll_ctl_as(self.below, below, at as Fd, event).map_err(Refused::from)
+            self.stack.runner.epoll_ctl_as(self.below, below, at as Fd, event).map_err(Refused::from)
         });
         match both {
             Ok(()) => self.step(at, room),
@@ -708,7 +708,7 @@ impl Relay {
     fn end(&mut self, at: usize) {
         let Some(pump) = self.pumps[at].take() else { return };
         // It may be in neither set.
-        let _ = self.stack.hosted.epoll_ctl_as(self.below, pump.below(), at as Fd, EpollOp::Delete);
+        let _ = self.stack.runner.epoll_ctl_as(self.below, pump.below(), at as Fd, EpollOp::Delete);
         self.unwatch(pump.fd());
         // The name may be another connection's from now on.
         if !self.pumps.iter().flatten().any(|other| other.handle() == pump.handle()) {

@@ -85,7 +85,7 @@ fn prepare(fd: c_int) -> Outcome<Option<c_int>> {
             return Ok(None);
         }
         Kind::Stream => {
-            if stack::open()?.hosted.peer_addr(held.below()).is_err() {
+            if stack::open()?.runner.peer_addr(held.below()).is_err() {
                 say_once(
                     &TOLD,
                     "a socket that is not connected (yet, or any more) cannot be handed to another process \

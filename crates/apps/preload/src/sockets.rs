@@ -141,8 +141,8 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
         Kind::Fresh => {}
         Kind::Stream => {
             let (stack, below) = (stack::open()?, held.below());
-            return match stack.hosted.apart(below) {
-                bound if bound == Some(None) || stack.hosted.is_over(below) => {
+            return match stack.runner.apart(below) {
+                bound if bound == Some(None) || stack.runner.is_over(below) => {
                     // SAFETY: the caller's arguments.
                     answered(unsafe { c::ms_bind(stack.context(), below, addr, len) })
                 }
@@ -318,7 +318,7 @@ fn back_to_kernel(stack: &Stack, held: &Held, fd: c_int, bound: Option<base::End
 unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     if held.kind() == Kind::Stream {
         let stack = stack::open()?;
-        let bound = stack.hosted.apart(held.below()).ok_or(Refused(libc::EINVAL))?;
+        let bound = stack.runner.apart(held.below()).ok_or(Refused(libc::EINVAL))?;
         back_to_kernel(stack, held, fd, bound)?;
     }
     fasten(held, fd, true);
@@ -348,7 +348,7 @@ unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     }
     if held.kind() == Kind::Listener {
         if let Some(stack) = stack::opened().filter(|_| held.below() != NONE) {
-            stack.hosted.listen(held.below(), backlog_of(backlog))?;
+            stack.runner.listen(held.below(), backlog_of(backlog))?;
         }
         return answered(done);
     }
@@ -425,7 +425,7 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
         return Ok(held.below());
     }
     let name = programs_name(fd, &more).ok_or(Refused(libc::EINVAL))?;
-    let below = stack.hosted.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
+    let below = stack.runner.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
     let begun = (|| {
         options::set_again(stack, below, &more.stored_options)?;
         listen_as(stack, below, name, more.backlog)
@@ -443,16 +443,16 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
 pub(crate) fn listen_as(stack: &Stack, below: c_int, name: SocketAddr, backlog: c_int) -> Result<(), Errno> {
     if stack::settings().is_some_and(|settings| settings.share != 0) {
         // Others of this launch listen there too: a child where its parent does, a worker beside the others.
-        stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32.to_ne_bytes())?;
+        stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32.to_ne_bytes())?;
     }
     // Who waits for it waits for the kernel's loopback, too.
-    stack.hosted.set_nonblocking(below, true)?;
+    stack.runner.set_nonblocking(below, true)?;
     // What keeps the port from other processes has descriptors of its own.
     limit::beyond(|| {
-        if stack.hosted.apart(below).flatten().is_none() {
+        if stack.runner.apart(below).flatten().is_none() {
             bind_below(stack, below, name)?;
         }
-        stack.hosted.listen(below, backlog_of(backlog))
+        stack.runner.listen(below, backlog_of(backlog))
     })?;
     report::listens(&name.to_string());
     Ok(())
@@ -462,10 +462,10 @@ pub(crate) fn listen_as(stack: &Stack, below: c_int, name: SocketAddr, backlog: 
 /// the stack that chose the same port, alive or in TIME-WAIT, are no obstacle, as they would be without SO_REUSEADDR.
 pub(crate) fn bind_below(stack: &Stack, below: c_int, name: SocketAddr) -> Result<(), Errno> {
     let mut wanted = [0; 4];
-    stack.hosted.getsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &mut wanted)?;
-    stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32.to_ne_bytes())?;
-    stack.hosted.bind(below, name.into())?;
-    stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &wanted)
+    stack.runner.getsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &mut wanted)?;
+    stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32.to_ne_bytes())?;
+    stack.runner.bind(below, name.into())?;
+    stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &wanted)
 }
 
 /// # Safety
@@ -477,7 +477,7 @@ pub(crate) unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -
     let kernels = || unsafe { real::connect(fd, addr, len) };
     // SAFETY: the caller's arguments.
     let on_stack = |ctx, below| unsafe { c::ms_connect(ctx, below, addr, len) };
-    let wait = |stack: &Stack, below| stack.hosted.finish_connect(below).map(|()| 0);
+    let wait = |stack: &Stack, below| stack.runner.finish_connect(below).map(|()| 0);
     // SAFETY: the caller's arguments.
     decide(fd, traffic, kernels, |held| match unsafe { route::named_for(held.is_v6(), addr, len) } {
         Some(named) if is_for_parent(held, named.ip()) => match relay::connect(held, fd, named) {
@@ -532,7 +532,7 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
         Kind::Fresh => (NONE, None),
         Kind::Stream => {
             let (stack, below) = (stack::open()?, held.below());
-            match stack.hosted.apart(below).filter(|_| named.is_some()) {
+            match stack.runner.apart(below).filter(|_| named.is_some()) {
                 Some(bound) => (below, bound),
                 None => return answered(on_stack(stack.context(), below)),
             }
@@ -543,7 +543,7 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
             {
                 // It was taken apart: threads that wait in accept hear of it.
                 if let Some(stack) = stack::opened().filter(|_| held.below() != NONE) {
-                    stack.hosted.disconnect(held.below())?;
+                    stack.runner.disconnect(held.below())?;
                 }
             }
             return answered(done);
@@ -567,14 +567,14 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
             }
             return answered(on_stack(stack.context(), below));
         }
-        let wait = wait.filter(|_| is_new && stack.hosted.nonblocking(below) == Ok(false));
+        let wait = wait.filter(|_| is_new && stack.runner.nonblocking(below) == Ok(false));
         if wait.is_some() {
-            stack.hosted.set_nonblocking(below, true)?;
+            stack.runner.set_nonblocking(below, true)?;
         }
         let done = on_stack(stack.context(), below);
         let failed = if done == R::FAILURE { errno() } else { 0 };
         if let Some(wait) = wait {
-            stack.hosted.set_nonblocking(below, false)?;
+            stack.runner.set_nonblocking(below, false)?;
             if failed == libc::EINPROGRESS {
                 becomes_stream(held, fd, below)?;
                 return Ok(wait(stack, below)?);
@@ -689,7 +689,7 @@ unsafe fn leave_from_itself(fd: c_int, addr: *const sockaddr, len: socklen_t) {
 
 /// A socket of the stack with what was set and bound so far.
 fn begin(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
-    let below = stack.hosted.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
+    let below = stack.runner.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
     let begun = (|| {
         let more = held.more();
         options::set_again(stack, below, &more.stored_options)?;
@@ -700,7 +700,7 @@ fn begin(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
         }
         // SAFETY: numbers alone.
         let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
-        stack.hosted.set_nonblocking(below, flags & libc::O_NONBLOCK != 0)
+        stack.runner.set_nonblocking(below, flags & libc::O_NONBLOCK != 0)
     })();
     match begun {
         Ok(()) => Ok(below),

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The stack of this process.
 pub(crate) struct Stack {
-    pub(crate) hosted: Arc<Runner>,
+    pub(crate) runner: Arc<Runner>,
     context: Context,
     control: Mutex<Option<Control>>,
 }
@@ -120,7 +120,7 @@ pub(crate) fn is_launched() -> bool {
 impl Stack {
     /// Returns TCP's counters, by name.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.hosted.tcp_counters()
+        self.runner.tcp_counters()
     }
 
     /// The process ends: nothing looks at it any more.
@@ -251,7 +251,7 @@ fn make_aside(settings: &Settings) -> Result<Stack, String> {
 }
 
 fn make(settings: &Settings) -> Result<Stack, String> {
-    let (opened, hosted) = sock::open_beside(settings, Box::new(Program)).map_err(|e| e.0)?;
+    let (opened, runner) = sock::open_beside(settings, Box::new(Program)).map_err(|e| e.0)?;
     // Without it the program runs as well; `millstream ss` only does not see it.
     let control = control::serve_in(&opened, PLACES.get_or_init(Places::from_environment));
     let control =
@@ -259,14 +259,14 @@ fn make(settings: &Settings) -> Result<Stack, String> {
     let context = Context::of(opened.stacks[0].clone(), opened.tree.clone());
     // A thread that serves metrics does as long as the process lives.
     std::mem::forget(opened.metrics);
-    Ok(Stack { hosted, context, control: Mutex::new(control) })
+    Ok(Stack { runner, context, control: Mutex::new(control) })
 }
 
 /// Closes a descriptor of the stack's.
 pub(crate) fn close(below: c_int) {
     if let Some(stack) = opened() {
         // SO_LINGER may have waited in vain; the kernel's close does not say so either.
-        let _ = stack.hosted.close(below);
+        let _ = stack.runner.close(below);
     }
 }
 

@@ -45,7 +45,7 @@ impl Epoll {
         drop(outside);
         match (fd, self.way.if_live()) {
             (CLOSED, _) | (_, None) => Ok(()),
-            (fd, Some(live)) => live.hosted.close(fd),
+            (fd, Some(live)) => live.runner.close(fd),
         }
     }
 
@@ -66,7 +66,7 @@ impl Epoll {
         let (live, epfd) = self.open()?;
         let fd = number(object)?;
         let op = op(u64::from((BASE + fd).cast_unsigned()));
-        py.detach(|| live.hosted.epoll_ctl(epfd, fd, op)).map_err(os_error)
+        py.detach(|| live.runner.epoll_ctl(epfd, fd, op)).map_err(os_error)
     }
 }
 
@@ -96,7 +96,7 @@ impl Epoll {
     fn new(py: Python<'_>, stack: &Stack) -> PyResult<Self> {
         let way = stack.way().clone();
         let live = way.live()?;
-        let fd = py.detach(|| live.hosted.epoll_create()).map_err(os_error)?;
+        let fd = py.detach(|| live.runner.epoll_create()).map_err(os_error)?;
         live.opened(fd);
         Ok(Epoll { way, fd: AtomicI32::new(fd), outside: Mutex::default() })
     }
@@ -150,8 +150,8 @@ impl Epoll {
         let mut time_left = TimeLeft::new(limit);
         loop {
             let found = py.detach(|| {
-                let slice = if time_left.is_none() { None } else { time_left.slice(live.hosted.time()) };
-                let found = live.hosted.epoll_wait(fd, &mut events, Some(slice.unwrap_or_default()));
+                let slice = if time_left.is_none() { None } else { time_left.slice(live.runner.time()) };
+                let found = live.runner.epoll_wait(fd, &mut events, Some(slice.unwrap_or_default()));
                 (found, slice.is_some())
             });
             match found {
@@ -168,7 +168,7 @@ impl Epoll {
         let (live, fd) = self.open()?;
         let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
         if outside.is_none() {
-            *outside = Some(Arc::new(py.detach(|| ExternalLoop::new(&live.hosted, fd))?));
+            *outside = Some(Arc::new(py.detach(|| ExternalLoop::new(&live.runner, fd))?));
         }
         Ok(outside.as_ref().map_or(-1, |outside| outside.fd()))
     }

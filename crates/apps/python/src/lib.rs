@@ -1,4 +1,4 @@
-//! `millstream._millstream`: stacks, sockets and epoll sets for Python, over `sock` in its hosted way (what waits
+//! `millstream._millstream`: stacks, sockets and epoll sets for Python, over `sock` (what waits
 //! sleeps where a signal ends it). The package around it, in `millstream/`, has what is easier said in Python;
 //! docs/PYTHON.md is the guide.
 //!

@@ -40,7 +40,7 @@ pub(crate) fn forks() -> u32 {
 
 /// One core's stack and what belongs to it.
 pub(crate) struct Live {
-    pub(crate) hosted: Arc<Runner>,
+    pub(crate) runner: Arc<Runner>,
     pub(crate) tree: Arc<Tree>,
     metrics: Option<Serving>,
     /// Answers `millstream ss` as long as one stack of the process lives.
@@ -52,11 +52,11 @@ pub(crate) struct Live {
 impl Live {
     /// Opens what the settings name.
     pub(crate) fn open(settings: &Settings) -> Result<Live, OpenError> {
-        let (opened, hosted) = sock::open_beside(settings, Box::new(Threads))?;
+        let (opened, runner) = sock::open_beside(settings, Box::new(Threads))?;
         // Without it the program runs as well; `millstream ss` only does not see it.
         let control = serve(&opened).ok();
         let (tree, metrics) = (opened.tree, opened.metrics);
-        Ok(Live { hosted, tree, metrics, control, highest: AtomicI32::new(-1) })
+        Ok(Live { runner, tree, metrics, control, highest: AtomicI32::new(-1) })
     }
 
     /// A descriptor is given to the program.
@@ -68,17 +68,17 @@ impl Live {
     /// and closes the link unless another call is under way, which then does. Is everything sent?
     pub(crate) fn end(self: Arc<Live>, linger: Duration) -> Result<bool, Errno> {
         for fd in 0..=self.highest.load(Ordering::Relaxed) {
-            match self.hosted.set_nonblocking(fd, true).and_then(|()| self.hosted.close(fd)) {
+            match self.runner.set_nonblocking(fd, true).and_then(|()| self.runner.close(fd)) {
                 // The program has closed it already.
                 Ok(()) | Err(Errno::EBADF) => {}
                 Err(errno) => return Err(errno),
             }
         }
-        let deadline = self.hosted.time() + linger;
+        let deadline = self.runner.time() + linger;
         let mut sent = true;
-        while sent && self.hosted.has_unsent() {
-            sent = self.hosted.time() < deadline;
-            self.hosted.wait_for(None, Some(LOOK), |_| Err::<(), _>(Errno::EAGAIN)).or_else(only_waited)?;
+        while sent && self.runner.has_unsent() {
+            sent = self.runner.time() < deadline;
+            self.runner.wait_for(None, Some(LOOK), |_| Err::<(), _>(Errno::EAGAIN)).or_else(only_waited)?;
         }
         if let Ok(live) = Arc::try_unwrap(self) {
             live.release();
@@ -89,23 +89,23 @@ impl Live {
     /// Closes the link. A thread of the stack's own may sleep with it: the program that waits takes it from that
     /// thread.
     fn release(self) {
-        let Live { hosted, tree, metrics, control, .. } = self;
+        let Live { runner, tree, metrics, control, .. } = self;
         drop((tree, metrics));
         for _ in 0..RELEASE_LOOKS {
-            if Arc::strong_count(&hosted) == 1 {
+            if Arc::strong_count(&runner) == 1 {
                 break;
             }
-            let _ = hosted.wait_for(None, Some(LOOK), |_| Err::<(), _>(Errno::EAGAIN));
+            let _ = runner.wait_for(None, Some(LOOK), |_| Err::<(), _>(Errno::EAGAIN));
             std::thread::sleep(LOOK);
         }
-        drop(hosted);
+        drop(runner);
         drop(control);
     }
 
     /// Looks at the engine.
     pub(crate) fn ask<R: Send>(&self, look: impl FnOnce(&mut Engine) -> R + Send) -> Option<R> {
         let mut found = None;
-        self.hosted.inspect(Box::new(|engine| found = Some(look(engine))));
+        self.runner.inspect(Box::new(|engine| found = Some(look(engine))));
         found
     }
 }
@@ -219,7 +219,7 @@ enum Step<R> {
 /// between. Signals are Python's to handle: an exception of theirs ends the call.
 pub(crate) fn repeat<R: Send>(
     py: Python<'_>,
-    hosted: &Runner,
+    runner: &Runner,
     (fd, interest): (Fd, Ready),
     time_left: &mut TimeLeft,
     mut attempt: impl FnMut(&Runner) -> Result<R, Errno> + Send,
@@ -227,13 +227,13 @@ pub(crate) fn repeat<R: Send>(
     loop {
         let step = py.detach(|| {
             loop {
-                match attempt(hosted) {
+                match attempt(runner) {
                     Err(Errno::EAGAIN) if !time_left.is_none() => {}
                     Err(Errno::EINTR) => return Step::Again,
                     done => return Step::Done(done),
                 }
-                let Some(slice) = time_left.slice(hosted.time()) else { return Step::TimedOut };
-                match until_ready(hosted, fd, interest, slice) {
+                let Some(slice) = time_left.slice(runner.time()) else { return Step::TimedOut };
+                match until_ready(runner, fd, interest, slice) {
                     Ok(()) => {}
                     Err(Errno::EAGAIN | Errno::EINTR) => return Step::Again,
                     Err(errno) => return Step::Done(Err(errno)),
@@ -248,8 +248,8 @@ pub(crate) fn repeat<R: Send>(
     }
 }
 
-fn until_ready(hosted: &Runner, fd: Fd, interest: Ready, slice: Duration) -> Result<(), Errno> {
-    hosted.wait_for(Some(fd), Some(slice), |engine| {
+fn until_ready(runner: &Runner, fd: Fd, interest: Ready, slice: Duration) -> Result<(), Errno> {
+    runner.wait_for(Some(fd), Some(slice), |engine| {
         let mut row = [PollFd { fd, interest, ready: Ready::NONE }];
         if engine.poll(&mut row) > 0 { Ok(()) } else { Err(Errno::EAGAIN) }
     })

@@ -54,7 +54,7 @@ impl Socket {
         call: impl FnOnce(&Runner, Fd) -> Result<R, Errno> + Send,
     ) -> PyResult<R> {
         let (live, fd) = self.open()?;
-        py.detach(|| call(&live.hosted, fd)).map_err(os_error)
+        py.detach(|| call(&live.runner, fd)).map_err(os_error)
     }
 
     /// Waits for any of `interest`, at most for the socket's time-out, and tries the call again.
@@ -68,14 +68,14 @@ impl Socket {
         let (live, fd) = self.open()?;
         let limit = if dont_wait { Some(Duration::ZERO) } else { self.limit() };
         let mut time_left = TimeLeft::new(limit);
-        repeat(py, &live.hosted, (fd, interest), &mut time_left, |hosted| call(hosted, fd))
+        repeat(py, &live.runner, (fd, interest), &mut time_left, |runner| call(runner, fd))
     }
 
     fn receive(&self, py: Python<'_>, room: &mut [u8], how: Receive) -> PyResult<usize> {
         let mut got = 0;
-        let outcome = self.wait(py, Ready::IN, how.flags.dont_wait, |hosted, fd| {
+        let outcome = self.wait(py, Ready::IN, how.flags.dont_wait, |runner, fd| {
             loop {
-                let some = hosted.recv(fd, &mut room[got..], how.flags)?;
+                let some = runner.recv(fd, &mut room[got..], how.flags)?;
                 got += some;
                 if some == 0 || !how.wait_all || got == room.len() {
                     return Ok(());
@@ -96,9 +96,9 @@ impl Socket {
     ) -> PyResult<usize> {
         let (live, fd) = self.open()?;
         let mut sent = 0;
-        repeat(py, &live.hosted, (fd, Ready::OUT), time_left, |hosted| {
+        repeat(py, &live.runner, (fd, Ready::OUT), time_left, |runner| {
             loop {
-                sent += hosted.send(fd, &data[sent..], flags)?;
+                sent += runner.send(fd, &data[sent..], flags)?;
                 if !all || sent == data.len() {
                     return Ok(sent);
                 }
@@ -117,7 +117,7 @@ impl Socket {
     fn try_connect(&self, py: Python<'_>, to: &Bound<'_, PyAny>) -> PyResult<()> {
         let to = self.remote(py, to)?;
         let waits = self.limit() != Some(Duration::ZERO);
-        self.wait(py, Ready::OUT, false, |hosted, fd| match hosted.connect(fd, to) {
+        self.wait(py, Ready::OUT, false, |runner, fd| match runner.connect(fd, to) {
             Err(Errno::EINPROGRESS | Errno::EALREADY) if waits => Err(Errno::EAGAIN),
             outcome => outcome,
         })
@@ -139,10 +139,10 @@ impl Socket {
         let live = way.live()?;
         let fd = match fileno {
             Some(number) => number - BASE,
-            None => py.detach(|| live.hosted.socket(family)).map_err(os_error)?,
+            None => py.detach(|| live.runner.socket(family)).map_err(os_error)?,
         };
         // Waiting is done here, where signals are seen.
-        py.detach(|| live.hosted.set_nonblocking(fd, true)).map_err(os_error)?;
+        py.detach(|| live.runner.set_nonblocking(fd, true)).map_err(os_error)?;
         live.opened(fd);
         Ok(Socket { way, family, fd: AtomicI32::new(fd), timeout: AtomicU64::new(FOR_EVER) })
     }
@@ -150,18 +150,18 @@ impl Socket {
     /// bind(address)
     fn bind(&self, py: Python<'_>, address: &Bound<'_, PyAny>) -> PyResult<()> {
         let local = self.remote(py, address)?;
-        self.tell(py, |hosted, fd| hosted.bind(fd, local))
+        self.tell(py, |runner, fd| runner.bind(fd, local))
     }
 
     /// listen([backlog])
     #[pyo3(signature = (backlog = 128))]
     fn listen(&self, py: Python<'_>, backlog: i32) -> PyResult<()> {
-        self.tell(py, |hosted, fd| hosted.listen(fd, backlog.max(0).cast_unsigned()))
+        self.tell(py, |runner, fd| runner.listen(fd, backlog.max(0).cast_unsigned()))
     }
 
     /// The number of the next connection and its peer.
     fn _accept<'py>(&self, py: Python<'py>) -> PyResult<(i32, Bound<'py, PyTuple>)> {
-        let (fd, peer) = self.wait(py, Ready::IN, false, |hosted, fd| hosted.accept(fd))?;
+        let (fd, peer) = self.wait(py, Ready::IN, false, |runner, fd| runner.accept(fd))?;
         Ok((BASE + fd, address::tuple(py, self.family, peer)?))
     }
 
@@ -270,29 +270,29 @@ impl Socket {
             libc::SHUT_RDWR => Shutdown::Both,
             _ => return Err(os_error(Errno::EINVAL)),
         };
-        self.tell(py, |hosted, fd| hosted.shutdown(fd, how))
+        self.tell(py, |runner, fd| runner.shutdown(fd, how))
     }
 
     /// The own end.
     fn getsockname<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let local = self.tell(py, |hosted, fd| hosted.local_addr(fd))?;
+        let local = self.tell(py, |runner, fd| runner.local_addr(fd))?;
         address::tuple(py, self.family, local)
     }
 
     /// The peer's end.
     fn getpeername<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let remote = self.tell(py, |hosted, fd| hosted.peer_addr(fd))?;
+        let remote = self.tell(py, |runner, fd| runner.peer_addr(fd))?;
         address::tuple(py, self.family, remote)
     }
 
     /// setsockopt(level, optname, value): an int or bytes.
     fn setsockopt(&self, py: Python<'_>, level: i32, optname: i32, value: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(number) = value.extract::<i32>() {
-            return self.tell(py, |hosted, fd| hosted.setsockopt(fd, level, optname, &number.to_ne_bytes()));
+            return self.tell(py, |runner, fd| runner.setsockopt(fd, level, optname, &number.to_ne_bytes()));
         }
         let bytes = bytes::bytes(&bytes::view(value)?, 0)?;
         let bytes = bytes.as_bytes();
-        self.tell(py, |hosted, fd| hosted.setsockopt(fd, level, optname, bytes))
+        self.tell(py, |runner, fd| runner.setsockopt(fd, level, optname, bytes))
     }
 
     /// getsockopt(level, optname[, buflen]): an int, or bytes if `buflen` says how many.
@@ -309,11 +309,11 @@ impl Socket {
         }
         if buflen == 0 {
             let mut number = [0; 4];
-            self.tell(py, |hosted, fd| hosted.getsockopt(fd, level, optname, &mut number))?;
+            self.tell(py, |runner, fd| runner.getsockopt(fd, level, optname, &mut number))?;
             return Ok(i32::from_ne_bytes(number).into_pyobject(py)?.into_any());
         }
         let mut bytes = vec![0; buflen];
-        let len = self.tell(py, |hosted, fd| hosted.getsockopt(fd, level, optname, &mut bytes))?;
+        let len = self.tell(py, |runner, fd| runner.getsockopt(fd, level, optname, &mut bytes))?;
         Ok(PyBytes::new(py, &bytes[..len]).into_any())
     }
 
@@ -350,17 +350,17 @@ impl Socket {
 
     /// Another number for the same socket.
     fn _dup(&self, py: Python<'_>) -> PyResult<i32> {
-        self.tell(py, |hosted, fd| hosted.dup(fd)).map(|fd| BASE + fd)
+        self.tell(py, |runner, fd| runner.dup(fd)).map(|fd| BASE + fd)
     }
 
     /// Bytes that can be read now.
     fn readable(&self, py: Python<'_>) -> PyResult<usize> {
-        self.tell(py, |hosted, fd| hosted.readable(fd))
+        self.tell(py, |runner, fd| runner.readable(fd))
     }
 
     /// Bytes that the peer has not acknowledged.
     fn unsent(&self, py: Python<'_>) -> PyResult<usize> {
-        self.tell(py, |hosted, fd| hosted.unsent(fd)).map(|(unacknowledged, _)| unacknowledged)
+        self.tell(py, |runner, fd| runner.unsent(fd)).map(|(unacknowledged, _)| unacknowledged)
     }
 
     /// Lets the socket go; with SO_LINGER and a time-out of None it waits.
@@ -372,7 +372,7 @@ impl Socket {
         // A stack that is closed has closed it.
         let Some(live) = self.way.if_live() else { return Ok(()) };
         let waits = self.limit().is_none();
-        py.detach(|| live.hosted.set_nonblocking(fd, !waits).and_then(|()| live.hosted.close(fd)))
+        py.detach(|| live.runner.set_nonblocking(fd, !waits).and_then(|()| live.runner.close(fd)))
             .map_err(os_error)
     }
 
@@ -390,7 +390,7 @@ impl Drop for Socket {
             && let Some(live) = self.way.if_live()
         {
             // It is non-blocking, so this does not wait; no caller is left to hear of an error.
-            let _ = live.hosted.close(fd);
+            let _ = live.runner.close(fd);
         }
     }
 }

@@ -351,7 +351,7 @@ unsafe fn wait_on(
         if n > 0 { unsafe { merged(set, events, n, more) } } else { more as c_int }
     };
     let room = found.len();
-    let (n, turn, queued, mut unseen) = stack.hosted.after_turn(|engine| {
+    let (n, turn, queued, mut unseen) = stack.runner.after_turn(|engine| {
         let queued = engine.epoll_queued(below)?;
         let turn = set.turns().before_kernels(queued, room);
         let (before, mut unseen) = (&mut found[..turn.unwrap_or(room)], queued);
@@ -368,7 +368,7 @@ unsafe fn wait_on(
         let left = found.get_mut(told.max(0) as usize..).unwrap_or_default();
         if !left.is_empty() && unseen > 0 {
             let n =
-                stack.hosted.after_turn(|engine| engine.epoll_collect_among(below, left, &mut unseen))??;
+                stack.runner.after_turn(|engine| engine.epoll_collect_among(below, left, &mut unseen))??;
             told = fill(told as usize, &left[..n]);
         }
     }
@@ -378,11 +378,11 @@ unsafe fn wait_on(
     if timeout == Some(Duration::ZERO) {
         return answered(kernels(0, 0));
     }
-    let until = timeout.map(|left| stack.hosted.time() + left);
+    let until = timeout.map(|left| stack.runner.time() + left);
     let mut rows = Vec::new();
     loop {
-        let left = until.map(|until| until.since(stack.hosted.time()));
-        let wait = stack.hosted.wait_beside(
+        let left = until.map(|until| until.since(stack.runner.time()));
+        let wait = stack.runner.wait_beside(
             Some(below),
             left,
             &mut |fds, left| {

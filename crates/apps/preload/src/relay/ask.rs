@@ -97,12 +97,12 @@ impl Question {
         let done = match below {
             None => Err(libc::EINVAL),
             Some(below) if self.sets => {
-                let done = stack.hosted.setsockopt(below, self.level, self.name, &self.value);
+                let done = stack.runner.setsockopt(below, self.level, self.name, &self.value);
                 done.map_err(|errno| errno.raw())
             }
             Some(below) => {
                 reply.resize(4 + self.len, 0);
-                let got = stack.hosted.getsockopt(below, self.level, self.name, &mut reply[4..]);
+                let got = stack.runner.getsockopt(below, self.level, self.name, &mut reply[4..]);
                 got.map(|n| reply.truncate(4 + n)).map_err(|errno| errno.raw())
             }
         };
@@ -261,11 +261,11 @@ pub(crate) fn spare_wait(below: Fd) {
     }
     let Some(stack) = stack::opened() else { return };
     let mut linger = [0; size_of::<libc::linger>()];
-    let known = stack.hosted.getsockopt(below, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
+    let known = stack.runner.getsockopt(below, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
     // A time of zero is a reset.
     if known.is_ok() && linger[size_of::<c_int>()..] != [0; 4] {
         // The connection may be over by now.
-        let _ = stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_LINGER, &[0; 8]);
+        let _ = stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_LINGER, &[0; 8]);
     }
 }
 

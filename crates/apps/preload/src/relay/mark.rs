@@ -112,7 +112,7 @@ impl Mark {
 /// Both ends of a connection, one after the other, as a child is told them.
 pub(super) fn raw_names(stack: &Stack, held: &Held) -> [u8; 2 * NAME] {
     let mut names = [0; 2 * NAME];
-    let ends = [stack.hosted.local_addr(held.below()), stack.hosted.peer_addr(held.below())];
+    let ends = [stack.runner.local_addr(held.below()), stack.runner.peer_addr(held.below())];
     for (at, end) in ends.into_iter().enumerate() {
         let bytes = end.map(|end| sock::address::write(end, held.is_v6())).unwrap_or_default();
         names[at * NAME..at * NAME + bytes.len()].copy_from_slice(&bytes);
@@ -130,7 +130,7 @@ pub(crate) fn names_of(stack: &Stack, held: &Held) -> (Vec<u8>, Vec<u8>) {
 pub(crate) fn stand_in(held: &Held) -> Option<c_int> {
     let known = || held.more().pair.as_ref().map(|[_, childs]| childs.0);
     known().or_else(|| {
-        let stack = stack::opened().filter(|stack| stack.hosted.peer_addr(held.below()).is_ok())?;
+        let stack = stack::opened().filter(|stack| stack.runner.peer_addr(held.below()).is_ok())?;
         let pair = inside(|| Some(named_pair(stack, held)?.map(|fd| Lent(threads::hidden(fd)))))?;
         held.more().pair.get_or_insert(pair);
         known()

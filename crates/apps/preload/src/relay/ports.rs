@@ -312,7 +312,7 @@ impl Relay {
             return self.answer_port(at, Err(Refused(libc::EPERM)));
         };
         let v6 = sockets::kernels_number(proof, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_INET6);
-        let Ok(below) = self.stack.hosted.socket(if v6 { Family::V6 } else { Family::V4 }) else {
+        let Ok(below) = self.stack.runner.socket(if v6 { Family::V6 } else { Family::V4 }) else {
             discard(proof);
             return self.answer_port(at, Err(Refused(libc::ENOBUFS)));
         };
@@ -322,7 +322,7 @@ impl Relay {
         let begun = self.begin_port(at, below, proof, name, wanted);
         match begun {
             Ok(()) if listens => {
-                let own = self.stack.hosted.local_addr(below);
+                let own = self.stack.runner.local_addr(below);
                 let mut names = [0; 2 * NAME];
                 let bytes = own.map(|own| address::write(own, v6)).unwrap_or_default();
                 names[..bytes.len()].copy_from_slice(&bytes);
@@ -344,10 +344,10 @@ impl Relay {
         name: SocketAddr,
         wanted: &Wanted,
     ) -> Result<(), Refused> {
-        let hosted = &self.stack.hosted;
-        hosted.set_nonblocking(below, true)?;
+        let runner = &self.stack.runner;
+        runner.set_nonblocking(below, true)?;
         if let Some(only) = sockets::kernels_number(proof, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) {
-            hosted.setsockopt(below, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &only.to_ne_bytes())?;
+            runner.setsockopt(below, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &only.to_ne_bytes())?;
         }
         let ready = match wanted {
             Wanted::Listen(backlog) => {
@@ -359,14 +359,14 @@ impl Relay {
                 if name.port() != 0 {
                     sockets::bind_below(self.stack, below, name)?;
                 }
-                match hosted.connect(below, (*to).into()) {
+                match runner.connect(below, (*to).into()) {
                     Ok(()) | Err(Errno::EINPROGRESS) => Ready::OUT,
                     Err(errno) => return Err(errno.into()),
                 }
             }
         };
         let event = EpollOp::Add(EpollEvent { ready, data: (PORTS + at) as u64 });
-        Ok(hosted.epoll_ctl_as(self.below, below, (PORTS + at) as Fd, event)?)
+        Ok(runner.epoll_ctl_as(self.below, below, (PORTS + at) as Fd, event)?)
     }
 
     /// Tells a child of its socket: the connection's name and ends, and what stands for it. Returns false if it does
@@ -405,7 +405,7 @@ impl Relay {
     /// Hands over the connections of a listener. Those for which there is no room are closed.
     fn accept_for(&mut self, at: usize, below: Fd, v6: bool, room: &mut [u8]) -> bool {
         for _ in 0..ACCEPTS_MAX {
-            let Ok((new, _)) = self.stack.hosted.accept(below) else { break };
+            let Ok((new, _)) = self.stack.runner.accept(below) else { break };
             self.hand_out(at, Description::make(Kind::Stream, v6, new), room);
         }
         true
@@ -452,9 +452,9 @@ impl Relay {
 
     /// A socket that connects is connected, or has failed. Returns false if there is nothing left to wait for.
     fn connected_for(&mut self, at: usize, below: Fd, v6: bool, room: &mut [u8]) -> bool {
-        let hosted = &self.stack.hosted;
+        let runner = &self.stack.runner;
         let mut error = [0; 4];
-        let failed = match hosted.getsockopt(below, libc::SOL_SOCKET, libc::SO_ERROR, &mut error) {
+        let failed = match runner.getsockopt(below, libc::SOL_SOCKET, libc::SO_ERROR, &mut error) {
             Ok(_) => c_int::from_ne_bytes(error),
             Err(errno) => errno.raw(),
         };
@@ -462,11 +462,11 @@ impl Relay {
             self.answer_port(at, Err(Refused(failed)));
             return false;
         }
-        if hosted.peer_addr(below).is_err() {
+        if runner.peer_addr(below).is_err() {
             return true;
         }
         // It may be in the set no more.
-        let _ = hosted.epoll_ctl_as(self.below, below, (PORTS + at) as Fd, EpollOp::Delete);
+        let _ = runner.epoll_ctl_as(self.below, below, (PORTS + at) as Fd, EpollOp::Delete);
         if let Some(port) = self.children[at].as_mut().and_then(|child| child.port.as_mut()) {
             port.below = NONE;
         }
@@ -479,7 +479,7 @@ impl Relay {
         if port.below != NONE {
             // It may not be in the set yet.
             let _ =
-                self.stack.hosted.epoll_ctl_as(self.below, port.below, (PORTS + at) as Fd, EpollOp::Delete);
+                self.stack.runner.epoll_ctl_as(self.below, port.below, (PORTS + at) as Fd, EpollOp::Delete);
             stack::close(port.below);
         }
         // A child may have it, too, so that closing is not enough.

@@ -85,7 +85,7 @@ pub const FAULTS: &[Fault] = &[
     calls(
         "flag ignored: SOCK_NONBLOCK of accept4",
         "crates/apps/preload/src/sockets.rs",
-        "        stack.hosted.set_nonblocking(below, true)?;\n        connection.set_nonblocking(true);",
+        "        stack.runner.set_nonblocking(below, true)?;\n        connection.set_nonblocking(true);",
         "        connection.set_nonblocking(false);",
     ),
     calls(
