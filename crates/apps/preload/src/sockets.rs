@@ -511,6 +511,9 @@ pub(crate) fn is_tcp(fd: c_int) -> bool {
     is(libc::SO_TYPE, libc::SOCK_STREAM) && is(libc::SO_PROTOCOL, libc::IPPROTO_TCP)
 }
 
+/// Waits for the end of an attempt to connect by the stack's socket.
+type Wait<'a, R> = &'a dyn Fn(&Stack, c_int) -> Result<R, Errno>;
+
 /// Runs a call that connects, which may be a send with MSG_FASTOPEN: on the stack, where it gets the context and the
 /// socket's descriptor there, or by the kernel. A call that can `wait` for an attempt that it began does so apart: by
 /// then the socket is the stack's for other threads.
@@ -522,7 +525,7 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
     fd: c_int,
     (addr, len): (*const sockaddr, socklen_t),
     on_stack: impl Fn(*mut Context, c_int) -> R,
-    wait: Option<&dyn Fn(&Stack, c_int) -> Result<R, Errno>>,
+    wait: Option<Wait<'_, R>>,
     by_kernel: impl Fn() -> R,
 ) -> Outcome<R> {
     // SAFETY: C's contract.

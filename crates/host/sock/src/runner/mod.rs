@@ -81,6 +81,12 @@ pub enum Ended {
     Failed(Errno),
 }
 
+/// A call's try, which is repeated while it gives EAGAIN.
+pub type Attempt<'a, M, R> = &'a mut dyn FnMut(&mut Engine<<M as Machine>::Below>) -> Result<R, Errno>;
+
+/// A sleep on descriptors, for at most a time, and on what else the caller likes.
+pub type Sleep<'a> = &'a mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken;
+
 struct Shared<M> {
     machine: M,
     lead: Lead,
@@ -345,8 +351,8 @@ impl<M: Machine> Runner<M> {
         &self,
         on: Option<Fd>,
         timeout: Option<Duration>,
-        sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
-        attempt: &mut dyn FnMut(&mut Engine<M::Below>) -> Result<R, Errno>,
+        sleep: Sleep<'_>,
+        attempt: Attempt<'_, M, R>,
     ) -> Result<R, Ended> {
         let mut waiter = Waiter::new(Rank::Thread, true);
         let result = self.wait_loop(&mut waiter, on, timeout, sleep, attempt);
@@ -374,7 +380,7 @@ impl<M: Machine> Runner<M> {
         on: Option<Fd>,
         timeout: Option<Duration>,
         restarts: bool,
-        attempt: &mut dyn FnMut(&mut Engine<M::Below>) -> Result<R, Errno>,
+        attempt: Attempt<'_, M, R>,
     ) -> Result<R, Errno> {
         let mut sleep = |fds: &[RawFd], left| self.park.sleep(fds, left, restarts);
         self.wait_beside(on, timeout, &mut sleep, attempt).map_err(|ended| match ended {
@@ -390,8 +396,8 @@ impl<M: Machine> Runner<M> {
         waiter: &mut Waiter,
         on: Option<Fd>,
         timeout: Option<Duration>,
-        sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
-        attempt: &mut dyn FnMut(&mut Engine<M::Below>) -> Result<R, Errno>,
+        sleep: Sleep<'_>,
+        attempt: Attempt<'_, M, R>,
     ) -> Result<R, Ended> {
         loop {
             let mut shared = self.shared();
@@ -458,7 +464,7 @@ impl<M: Machine> Runner<M> {
         shared: MutexGuard<'_, Shared<M>>,
         waiter: &mut Waiter,
         on: Option<Fd>,
-        sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
+        sleep: Sleep<'_>,
     ) -> Result<Woken, Errno> {
         let Some(mut bell) = self.park.bell() else {
             let left = waiter.deadline.map(|at| at.since(shared.machine.engine().time()));
@@ -476,7 +482,7 @@ impl<M: Machine> Runner<M> {
         mut shared: MutexGuard<'_, Shared<M>>,
         waiter: &mut Waiter,
         on: Option<Fd>,
-        sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
+        sleep: Sleep<'_>,
         bell: &mut Sleeper,
     ) -> Result<Woken, Errno> {
         let Shared { machine, lead } = &mut *shared;

@@ -1,12 +1,10 @@
 //! A thread whose only business is to turn the core, or to wait and to hand on what came, for others of the program. It
 //! leads for good: were another thread to lead, each packet would wake that one first.
 
-use super::{Ended, Machine, Rank, Runner, Waiter, Woken};
-use crate::Errno;
+use super::{Attempt, Ended, Machine, Rank, Runner, Sleep, Waiter};
 use crate::engine::Engine;
 use crate::sockets::Fd;
 use base::Duration;
-use std::os::fd::RawFd;
 
 /// Leads as long as it lives. While its thread does something else no thread sleeps on the port, so that is to be
 /// short.
@@ -32,8 +30,8 @@ impl<M: Machine> PinnedLeader<'_, M> {
         &mut self,
         on: Option<Fd>,
         timeout: Option<Duration>,
-        sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
-        attempt: &mut dyn FnMut(&mut Engine<M::Below>) -> Result<R, Errno>,
+        sleep: Sleep<'_>,
+        attempt: Attempt<'_, M, R>,
     ) -> Result<R, Ended> {
         self.waiter.deadline = None;
         let result = self.runner.wait_loop(&mut self.waiter, on, timeout, sleep, attempt);
