@@ -1,6 +1,6 @@
 //! One descriptor for several and a date: for programs with an event loop of their own and takes descriptors only.
 
-use crate::sys::{check, owned, timer};
+use crate::sys::{check, owned, set_timer, timer};
 use base::Duration;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -56,20 +56,7 @@ impl Beacon {
     /// # Errors
     /// The kernel's error.
     pub fn set(&self, after: Option<Duration>) -> io::Result<()> {
-        let mut spec = libc::itimerspec {
-            it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
-            it_value: libc::timespec { tv_sec: 0, tv_nsec: 0 },
-        };
-        if let Some(after) = after {
-            spec.it_value.tv_sec = after.as_secs().min(i32::MAX as u64) as libc::time_t;
-            // Nothing at all would mean no date.
-            spec.it_value.tv_nsec = libc::c_long::from(after.subsec_nanos()).max(1);
-        }
-        // SAFETY: `spec` lives through the call, and what was set before is not asked for.
-        let rc = unsafe {
-            libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const spec, std::ptr::null_mut())
-        };
-        check(rc).map(drop)
+        set_timer(&self.timer, after)
     }
 }
 

@@ -35,6 +35,22 @@ pub(crate) fn timer() -> io::Result<OwnedFd> {
     unsafe { owned(libc::syscall(libc::SYS_timerfd_create, libc::CLOCK_MONOTONIC, flags) as libc::c_int) }
 }
 
+/// Sets a timer to so much from now, or to never. It is not readable until then, though it may have been.
+pub(crate) fn set_timer(timer: &OwnedFd, after: Option<Duration>) -> io::Result<()> {
+    let mut spec = libc::itimerspec {
+        it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+        it_value: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+    };
+    if let Some(after) = after {
+        spec.it_value.tv_sec = after.as_secs().min(i32::MAX as u64) as libc::time_t;
+        // Nothing at all would mean never.
+        spec.it_value.tv_nsec = libc::c_long::from(after.subsec_nanos()).max(1);
+    }
+    // SAFETY: `spec` lives through the call, and what was set before is not asked for.
+    let rc = unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &raw const spec, std::ptr::null_mut()) };
+    check(rc).map(drop)
+}
+
 /// A new inotify descriptor, closed on exec. By its number, as [`timer`].
 pub(crate) fn inotify() -> io::Result<OwnedFd> {
     let flags = libc::IN_NONBLOCK | libc::IN_CLOEXEC;

@@ -20,6 +20,7 @@ use record::Recorder;
 use ring::{Frame, FramePool};
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use wire::pcap::LinkType;
@@ -69,6 +70,8 @@ pub struct Pcap {
     start: Option<(Instant, Instant)>,
     pool: FramePool,
     bell: Arc<Bell>,
+    /// For who sleeps by himself: readable when the next packet is due.
+    timer: OwnedFd,
     counts: Counts,
 }
 
@@ -145,6 +148,7 @@ pub fn open_pcap(config: &PcapConfig) -> Result<Pcap, OpenError> {
         start: None,
         pool: FramePool::new(SLOTS, SLOT).map_err(failed)?,
         bell: Arc::new(Bell::new().map_err(failed)?),
+        timer: sys::timer().map_err(failed)?,
         counts: Counts::default(),
     })
 }
@@ -255,6 +259,9 @@ impl PacketIo for Pcap {
             None if self.ended => Duration::ZERO,
             None => Duration::MAX,
         };
+        if timeout == Some(Duration::ZERO) {
+            sys::set_timer(&self.timer, (due != Duration::MAX).then_some(due)).map_err(IoError::Os)?;
+        }
         let ours = timeout.is_none_or(|timeout| due <= timeout);
         let mut fds = [interest(self.bell.fd(), libc::POLLIN)];
         match sys::sleep(&self.bell, &mut fds, Some(if ours { due } else { timeout.unwrap_or(due) }))? {
@@ -265,6 +272,10 @@ impl PacketIo for Pcap {
 
     fn waker(&self) -> Arc<dyn Waker> {
         self.bell.clone()
+    }
+
+    fn poll_fds(&self) -> Vec<RawFd> {
+        vec![self.timer.as_raw_fd()]
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {
