@@ -318,8 +318,8 @@ fn a_peek_begins_at_its_offset_and_moves_it_on() {
         let mut sent = 0..=u8::MAX;
         let mut send = |len: usize| {
             let bytes: Vec<u8> = sent.by_ref().take(len).collect();
-            w.client.send(w.c, &bytes, SendFlags::default()).unwrap();
             let before = stack.readable(w.s).unwrap();
+            w.client.send(w.c, &bytes, SendFlags::default()).unwrap();
             let begun = stack.time();
             while stack.readable(w.s).unwrap() < before + len {
                 assert!(stack.time().since(begun) < LONG);

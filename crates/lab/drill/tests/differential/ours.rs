@@ -2,17 +2,18 @@
 
 use crate::path::{End, Path};
 use crate::play::{Host, Set, Socket};
-use base::{Addr, Duration, Endpoint};
+use base::{Addr, Duration, Endpoint, Instant};
 use drill::run::{Profile, set_sysctl, settings};
 use pio::{
     BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxPacket, Wake, Waker,
 };
-use ring::{Frame, FramePool, Pages};
+use ring::{Frame, FramePool, Pages, Ringer, Sleeper};
 use sock::{Clock, Engine, Family, Fd, Limits, RecvFlags, Runner, SendFlags, Stack, SystemClock};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io;
 use std::net::SocketAddrV4;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 
 const FRAMES: u32 = 1024;
 const SLOT: usize = 2048;
@@ -22,36 +23,22 @@ struct PathPort {
     caps: Caps,
     pool: FramePool,
     path: Arc<Path>,
-    bell: Arc<Bell>,
+    bell: Sleeper,
     clock: SystemClock,
 }
 
-#[derive(Default)]
-struct Bell {
-    rung: Mutex<bool>,
-    heard: Condvar,
-}
+struct Bell(Ringer);
 
 impl Waker for Bell {
     fn wake(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.heard.notify_one();
-    }
-}
-
-impl Bell {
-    /// Was it rung within `time`?
-    fn wait(&self, time: Duration) -> bool {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.heard.wait_timeout_while(rung, time, |rung| !*rung);
-        std::mem::take(&mut *waited.unwrap_or_else(PoisonError::into_inner).0)
+        self.0.ring_anyway();
     }
 }
 
 impl PathPort {
     fn new(path: Arc<Path>) -> io::Result<PathPort> {
-        let bell = Arc::new(Bell::default());
-        path.set_bell(End::Near, bell.clone());
+        let (ringer, bell) = ring::doorbell()?;
+        path.set_bell(End::Near, Arc::new(Bell(ringer)));
         let caps = Caps::plain("path", 1500, Medium::Ethernet, [0x02, 0x4d, 0x53, 0, 0, 1]);
         let pool = FramePool::with_pages(FRAMES, SLOT, Pages::Normal)?;
         Ok(PathPort { caps, pool, path, bell, clock: SystemClock::new() })
@@ -94,17 +81,23 @@ impl PacketIo for PathPort {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        let arrives = self.path.next(End::Near).map(|at| at.since(self.clock.now()));
+        self.bell.drain();
+        let arrives = self.due().map(|at| at.since(self.clock.now()));
         let first = arrives.is_some_and(|time| timeout.is_none_or(|most| time <= most));
-        let time = if first { arrives } else { timeout };
-        if self.bell.wait(time.unwrap_or(Duration::from_secs(1))) {
-            return Ok(Wake::Interrupted);
-        }
+        pio::sleep_on(&self.poll_fds(), if first { arrives } else { timeout })?;
         Ok(if first { Wake::Ready } else { Wake::Timeout })
     }
 
     fn waker(&self) -> Arc<dyn Waker> {
-        self.bell.clone()
+        Arc::new(Bell(self.bell.ringer()))
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.path.next(End::Near)
+    }
+
+    fn poll_fds(&self) -> Vec<RawFd> {
+        vec![self.bell.fd().as_raw_fd()]
     }
 }
 
