@@ -1,6 +1,6 @@
 //! The runner of a core: whose turn it is to turn it, and how those sleep who wait.
 //!
-//! One thread at a time *leads* ([`lead`]): it turns the core and sleeps on the port's descriptors, without the lock.
+//! One thread at a time *leads* (`lead`): it turns the core and sleeps on the port's descriptors, without the lock.
 //! Others that wait follow: they sleep on bells of their own and are rung when something happens to what they wait
 //! for. While the leader sleeps, calls that have something to send turn the core themselves, and ring the leader if a
 //! timeout comes nearer by that.
@@ -9,12 +9,12 @@
 //!
 //! | | leads |
 //! |---|---|
-//! | direct | a thread that waits in a call; while none does, after a while, the [`watchdog`] |
-//! | the same, in an event loop of the application | the loop, as a guest ([`external_loop`]) |
-//! | paired, the stack's side | the stack thread, for good ([`pinned`]) |
+//! | direct | a thread that waits in a call; while none does, after a while, the `watchdog` |
+//! | the same, in an event loop of the application | the loop, as a guest (`external_loop`) |
+//! | paired, the stack's side | the stack thread, for good (`pinned`) |
 //! | paired, the application's side | a thread that waits in a call: it sleeps on the queues' doorbell |
 //!
-//! A leader that only ever wakes the same other thread makes way for it ([`handoff`]).
+//! A leader that only ever wakes the same other thread makes way for it (`handoff`).
 
 pub(crate) mod busy_poll;
 mod external_loop;
