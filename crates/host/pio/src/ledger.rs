@@ -33,21 +33,19 @@ const NAME: &str = "xdp.";
 /// How often one that another process judges, or took for a dead author's, is begun again.
 const TRIES: u32 = 20;
 
+/// How the names of the ledgers of an interface of the caller's network begin. The rest is drawn: a name is never used
+/// again, so who removes a dead author's file by its name removes no other.
 fn name(ifindex: u32) -> io::Result<String> {
-    Ok(format!("{NAME}{}.{ifindex}", sys::network()?))
+    Ok(format!("{NAME}{}.{ifindex}.", sys::network()?))
 }
 
 impl Ledger {
     /// Begins the notes on interface `ifindex` of the caller's network.
     pub(crate) fn new(ifindex: u32) -> io::Result<Ledger> {
-        let path = shared::own()?.join(name(ifindex)?);
+        let (own, name) = (shared::own()?, name(ifindex)?);
         sweep()?;
         for _ in 0..TRIES {
-            // A dead author's.
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            let path = own.join(format!("{name}{:016x}", sys::random_words()?[0]));
             let file =
                 shared::open(File::options().read(true).write(true).create_new(true).mode(0o600), &path)?;
             file.set_len(LEN as u64)?;
@@ -112,8 +110,12 @@ pub(crate) fn sweep() -> io::Result<()> {
 /// Does the owner of the XDP program on interface `ifindex`, if there is one, let connections leave from `port`?
 pub(crate) fn is_taken(ifindex: u32, port: u16) -> io::Result<bool> {
     let name = name(ifindex)?;
-    for dir in shared::believed() {
-        let file = match shared::open(File::options().read(true), &dir.join(&name)) {
+    for entry in shared::believed().into_iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten() {
+        let entry = entry?;
+        if !entry.file_name().to_str().is_some_and(|file| file.starts_with(&name)) {
+            continue;
+        }
+        let file = match shared::open(File::options().read(true), &entry.path()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             file => file?,
         };
