@@ -34,7 +34,7 @@ fn too_big_makes_segments_smaller_and_sends_them_again() {
 }
 
 /// Messages that each take one byte off are believed, but what is in flight is sent again four times a second at most.
-/// What one router after another says within a round trip is acted on at once.
+/// Messages that one router after another sends within a round trip take effect at once.
 #[test]
 fn a_storm_of_too_big_sends_little_again() {
     for (v4, least) in [(true, 552), (false, 1280)] {

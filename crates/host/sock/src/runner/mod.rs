@@ -490,24 +490,25 @@ impl<M: Machine> Runner<M> {
         let mut fds = vec![bell.fd().as_raw_fd()];
         let mut until = waiter.deadline;
         let leader = waiter.ticket.filter(|_| lead.is_held_by(waiter.ticket));
+        if leader.is_some() && !machine.arm(&mut fds).map_err(|_| Errno::ENETDOWN)? {
+            return Ok(Woken::Stack);
+        }
+        let now = machine.engine().time();
         if leader.is_some() {
-            if !machine.arm(&mut fds).map_err(|_| Errno::ENETDOWN)? {
-                return Ok(Woken::Stack);
-            }
             let slice = if fds.len() == 1 { LOOK_SOON } else { LOOK_AGAIN };
-            let now = machine.engine().time();
             // A timeout that is taken back must be told anew when another thread sends, which wakes us then: it is
             // looked for only where the last one woke us for nothing.
             let next = if waiter.in_vain { machine.revised_timeout(now) } else { machine.next_timeout() };
             until = Instant::earliest(until, Instant::earliest(next, Some(now + slice)));
         }
-        let engine = machine.engine_mut();
-        let now = engine.time();
         let left = until.map(|at| at.since(now));
         if left == Some(Duration::ZERO) {
-            machine.disarm();
+            if leader.is_some() {
+                machine.disarm();
+            }
             return Ok(Woken::Stack);
         }
+        let engine = machine.engine_mut();
         let row = engine.waiting.add(object, bell.ringer());
         if waiter.excused {
             engine.waiting.excuse(row);
