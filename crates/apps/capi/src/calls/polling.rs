@@ -105,13 +105,4 @@ api! {
 }
 
 #[cfg(test)]
-mod tests {
-    //! Goal: times are as poll takes them.
-    use super::*;
-
-    #[test]
-    fn times() {
-        assert_eq!((timeout(-1), timeout(0)), (None, Some(Duration::ZERO)));
-        assert_eq!(timeout(5), Some(Duration::from_millis(5)));
-    }
-}
+mod tests;

@@ -1,0 +1,50 @@
+//! Goal: what the owner of the XDP program uses nothing else takes, while it lives, and the other way round.
+use crate::testnet::{addr, cable, own_namespace};
+use crate::{ClaimError, PortClaim};
+
+#[test]
+fn authors_come_and_go_while_others_sweep() {
+    if !own_namespace() {
+        return;
+    }
+    std::thread::scope(|scope| {
+        let sweeper = scope.spawn(|| (0..2000).try_for_each(|_| super::sweep()));
+        for ifindex in (900..910).cycle() {
+            let ledger = super::Ledger::new(ifindex).expect("notes");
+            super::sweep().expect("sweeps");
+            assert!(ledger.path.exists(), "swept under its author");
+            if sweeper.is_finished() {
+                break;
+            }
+        }
+        sweeper.join().expect("ends").expect("sweeps");
+    });
+}
+
+#[test]
+fn a_port_of_the_program_is_nobody_elses() {
+    if !own_namespace() {
+        return;
+    }
+    let (_index, _far) = cable("ms-l0", "ms-l1", 11);
+    let open = || crate::open("nic:ms-l0", 1).expect("a port").remove(0);
+    let (mut xdp, mut packet) = (open(), open());
+    if !xdp.caps().name.starts_with("xdp") {
+        return eprintln!("SKIPPED: no AF_XDP");
+    }
+    let leave =
+        |port| PortClaim { addr: addr("0.0.0.0"), port, reuse_port: false, ephemeral: true, v6_only: true };
+    let listen = |port| PortClaim { ephemeral: false, ..leave(port) };
+    let in_use = |result| assert!(matches!(result, Err(ClaimError::InUse)), "{result:?}");
+    xdp.claim(&leave(50_000)).expect("free");
+    in_use(packet.claim(&leave(50_000)));
+    in_use(packet.claim(&listen(50_000)));
+    packet.claim(&leave(50_001)).expect("free");
+    in_use(xdp.claim(&leave(50_001)));
+    in_use(xdp.claim(&listen(50_001)));
+    xdp.release(&leave(50_000));
+    packet.claim(&leave(50_000)).expect("free again");
+    xdp.claim(&leave(50_002)).expect("free");
+    drop(xdp);
+    packet.claim(&listen(50_002)).expect("its owner is gone");
+}
