@@ -186,7 +186,8 @@ pub trait Controller: Send {
         false
     }
     /// ECN feedback; before `on_ack` and `on_congestion` for the same acknowledgment, also where nothing was marked.
-    /// Without the peer's agreement to RFC 9768 only who [`Needs`] echoes hears, and marks show as [`Signal::Ecn`].
+    /// Without the peer's agreement to RFC 9768 only a policy that [`Needs`] echoes is called; marks show as
+    /// [`Signal::Ecn`].
     fn on_ecn(&mut self, feedback: &EcnFeedback) {
         let _ = feedback;
     }

@@ -16,7 +16,7 @@ pub struct Departure {
     pub in_flight: u32,
     /// When the last of `delivered` were (P.delivered_time).
     delivered_at: Instant,
-    /// When that left whose acknowledgment began the time of sending (P.first_send_time).
+    /// Send time of the segment whose acknowledgment began the send interval (P.first_send_time).
     first_at: Instant,
     app_limited: bool,
     lost: u64,

@@ -73,8 +73,8 @@ impl HyStartLimits {
         Ok(limits)
     }
 
-    /// All of them at once, in the same order, from who may have other ranges: what is out of ours becomes the nearest
-    /// that is not.
+    /// All of them at once, in the same order, from a caller with other ranges: a value out of range becomes the
+    /// nearest one in range.
     pub fn clamped([least, most, samples, slower, rounds]: [u32; 5]) -> HyStartLimits {
         let byte = |number: u32, most: u8| number.clamp(1, most.into()) as u8;
         let least = least.clamp(US_TICK, US_MOST);

@@ -1,5 +1,5 @@
 //! Many flows in one: laws by which a connection takes the share of N of NewReno's. They are not fair to other flows,
-//! so who wants them must be told so first ([`Registry::allow_unfair`](crate::Registry::allow_unfair)).
+//! so a registry refuses them until that is allowed ([`Registry::allow_unfair`](crate::Registry::allow_unfair)).
 //!
 //! | | Growth, segments a round trip | What a loss leaves | Beside one NewReno flow |
 //! |---|---|---|---|

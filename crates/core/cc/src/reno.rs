@@ -218,8 +218,8 @@ impl Reno {
         self.repair = Repair::Runs;
     }
 
-    /// After [`collapse`](Reno::collapse), for who stands for several flows: each keeps its segment of the `before`
-    /// bytes that there were, and its two of a threshold that has `moved`.
+    /// After [`collapse`](Reno::collapse), for a connection that stands for several flows: each keeps its segment of
+    /// the `before` bytes that there were, and its two of a threshold that has `moved`.
     pub(crate) fn spare(&mut self, flows: u32, before: u32, moved: bool) {
         self.cwnd = self.cwnd.max(before.min(flows * self.mss()));
         if moved {

@@ -87,7 +87,7 @@ impl ByteProducer {
         self.0.room(self.0.capacity())
     }
 
-    /// Free bytes at this moment; for who may only look.
+    /// Free bytes at this moment, for a caller with a shared reference.
     #[inline]
     pub fn vacant(&self) -> usize {
         self.0.vacant()
@@ -165,7 +165,7 @@ impl ByteConsumer {
         self.0.filled(1) == 0
     }
 
-    /// Bytes waiting at this moment; for who may only look.
+    /// Bytes waiting at this moment, for a caller with a shared reference.
     #[inline]
     pub fn waiting(&self) -> usize {
         self.0.waiting()

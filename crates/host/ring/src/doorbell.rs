@@ -75,7 +75,7 @@ pub enum Woken {
 struct Shared {
     flag: SleepFlag,
     bell: Bell,
-    /// The bell was rung since it was drained. Set after ringing: who is woken before that drains it the next time.
+    /// The bell was rung since it was drained. Set after ringing: a thread woken before that drains it the next time.
     rung: AtomicBool,
 }
 
@@ -129,7 +129,7 @@ impl Sleeper {
         woken
     }
 
-    /// Wait for the bell without announcing or looking: for who does that under a lock which it then lets go
+    /// Wait for the bell without announcing or looking: for a caller that does both under a lock and releases it
     /// ([`Sleeper::flag`]).
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Woken> {
         self.0.bell.wait(timeout)
@@ -140,8 +140,8 @@ impl Sleeper {
         Ringer(self.0.clone())
     }
 
-    /// The flag, for who waits on [`Sleeper::fd`] together with other descriptors: announce, look for work, wait,
-    /// awake, [`Sleeper::drain`].
+    /// The flag, for a thread that waits on [`Sleeper::fd`] together with other descriptors: announce, look for work,
+    /// wait, awake, [`Sleeper::drain`].
     pub fn flag(&self) -> &SleepFlag {
         &self.0.flag
     }

@@ -262,7 +262,7 @@ impl FramePool {
         frame.base() == self.base
     }
 
-    /// Give a slot into the hands of the kernel or a peer, who will name it by the returned index (or by
+    /// Give a slot into the hands of the kernel or a peer, which will name it by the returned index (or by
     /// [`Frame::offset`], to be asked for before). Panics if the frame is another pool's.
     #[inline]
     pub fn lend(&mut self, frame: Frame) -> u32 {

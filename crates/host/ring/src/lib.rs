@@ -5,7 +5,7 @@
 //! * [`WorkerPool`]: threads that help another with its work, a run of items at a time.
 //! * [`FramePool`], [`Frame`]: slots of one mapping, each with one owner.
 //! * [`spsc::queue`], [`bytes::bytes`]: items and bytes from one thread to another.
-//! * [`doorbell()`], [`SleepFlag`], [`EventFd`]: waking who sleeps, and only then.
+//! * [`doorbell()`], [`SleepFlag`], [`EventFd`]: waking a thread that sleeps, and only then.
 //! * [`Nap`]: a sleep that a signal's handler ends, whenever it runs.
 //! * [`shared::SharedMemory`]: memory shared with a process that may be hostile.
 //! * [`Table`]: items that never move, on huge pages.

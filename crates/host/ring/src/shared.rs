@@ -68,7 +68,7 @@ impl SharedMemory {
 
     /// `len` bytes from byte `at` on (whole pages) of a file that only processes of the same user may open, and that
     /// none of them makes shorter: where other users could, [`SharedMemory::adopt`] is for. Memory behind the file's
-    /// end, and a full file system, kill who touches it (SIGBUS): allocate what will be used.
+    /// end, and a full file system, kill the process that touches it (SIGBUS): allocate what will be used.
     ///
     /// # Errors
     /// There is no room for the mapping.

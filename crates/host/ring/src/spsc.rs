@@ -127,7 +127,7 @@ impl<T> Consumer<T> {
         self.0.filled(1) == 0
     }
 
-    /// Items waiting at this moment; for who may only look.
+    /// Items waiting at this moment, for a caller with a shared reference.
     #[inline]
     pub fn waiting(&self) -> usize {
         self.0.waiting()

@@ -8,14 +8,14 @@
 //!     all done? then go on              <────────
 //! ```
 //! Runs of items are pulled, one atomic addition each. Each lane has a share of them that it begins with, the same
-//! place in every job, so that it finds in its cache what it had before; who is through with that takes of others'. So
-//! a thread that is late does less, and the owner does everything itself where nothing helps. No lock, no queue,
-//! nothing left over: when [`WorkerPool::each`] returns, no helper touches the items or the work any more. So both may
-//! be borrowed, and what became of an item does not depend on who did it.
+//! place in every job, so that it finds in its cache what it had before; a lane that has finished its own takes from
+//! others'. So a thread that is late does less, and the owner does everything itself where nothing helps. No lock, no
+//! queue, nothing left over: when [`WorkerPool::each`] returns, no helper touches the items or the work any more. So
+//! both may be borrowed, and what became of an item does not depend on which thread did it.
 //!
-//! **Why a late helper does no harm.** A share holds its end beside the next run, so who adds one to it learns from one
-//! value whether there was a run to pull. Only then does it read the job; and as long as a pulled run is not counted in
-//! `done`, the owner writes no other job.
+//! **Why a late helper does no harm.** A share holds its end beside the next run, so a thread that adds one to it
+//! learns from one value whether there was a run to pull. Only then does it read the job; and as long as a pulled run
+//! is not counted in `done`, the owner writes no other job.
 
 use crate::doorbell::Sleeper;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -316,7 +316,7 @@ mod threads {
             board.share(runs, &one, call)
         }
 
-        /// The owner has nothing to do: who sleeps is not woken for the first little that comes.
+        /// The owner has nothing to do: a sleeping helper is not woken for the first few items that come.
         pub fn rest(&mut self) {
             self.jobs = 0;
         }
@@ -474,8 +474,8 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod loom_tests {
-    //! Goal: under every interleaving each run is done once, by who sees the job it belongs to, before the owner goes
-    //! on; also by a helper that comes late, and when the owner panics.
+    //! Goal: under every interleaving each run is done once, by a thread that sees the job it belongs to, before the
+    //! owner goes on; also by a helper that comes late, and when the owner panics.
     use super::*;
     use crate::sync::Arc;
     use crate::sync::UnsafeCell;
@@ -498,7 +498,7 @@ mod loom_tests {
         item.0.with(|item| unsafe { *item })
     }
 
-    /// All schedules with up to three preemptions. Who waits may look often before it is another's turn.
+    /// All schedules with up to three preemptions. A waiting thread may look often before another thread runs.
     fn explorer() -> loom::model::Builder {
         let mut explorer = loom::model::Builder::new();
         (explorer.preemption_bound, explorer.max_branches) = (Some(3), 20_000);

@@ -1,9 +1,10 @@
 //! Static tracepoints (USDT): places of the program where bpftrace, perf and SystemTap can look in.
 //!
 //! A point is one `nop` and a note in the ELF file (`.note.stapsdt`, as SystemTap's `sys/sdt.h` writes it), which says
-//! where the `nop` is, where its arguments are when it is reached, and where its semaphore lies. Who looks replaces the
-//! `nop` and counts the semaphore up; who leaves counts it down. So the program does nothing for a point before it has
-//! seen the semaphore, and all semaphores lie together: [`watched`] looks at them with one load for every four points.
+//! where the `nop` is, where its arguments are when it is reached, and where its semaphore lies. A tracer that attaches
+//! replaces the `nop` and increments the semaphore; when it detaches it decrements it. So the program does nothing for
+//! a point before it has seen the semaphore, and all semaphores lie together: [`watched`] looks at them with one load
+//! for every four points.
 //!
 //! ```
 //! use usdt::{Flow, StateChanged};

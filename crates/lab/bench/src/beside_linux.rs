@@ -205,7 +205,7 @@ fn duplicates(wire: &Wire) -> Result<f64, String> {
         .ok_or("no DSACK counters".into())
 }
 
-/// From the pipe's log: milliseconds from the first named loss until a segment comes whose data came before.
+/// From the pipe's log: milliseconds from the first named loss to the first segment with data that had arrived before.
 fn first_again(log: &str) -> Result<f64, String> {
     let mut lines = log.lines().skip_while(|line| line.starts_with('#'));
     let header: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();

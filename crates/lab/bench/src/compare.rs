@@ -140,7 +140,7 @@ pub struct Workload {
     pub axis: &'static str,
     /// Those values.
     pub points: &'static [Point],
-    /// Names of figures that are drawn; the first decides who is ahead.
+    /// Names of figures that are drawn; the first decides which contender is ahead.
     pub charts: &'static [&'static str],
     /// Names of those that take part.
     pub contenders: &'static [&'static str],

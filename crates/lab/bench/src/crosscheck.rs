@@ -1,7 +1,7 @@
 //! Ours, the Linux kernel's and virtual time's CUBIC over the same path.
 //!
 //! The path is `millstream pipe` between two kernels, or the same words as an experiment. Three senders take turns:
-//! the kernel, our stack in the kernel's place, and our stack in virtual time; who receives is the kernel, or in
+//! the kernel, our stack in the kernel's place, and our stack in virtual time; the receiver is the kernel, or in
 //! virtual time our stack.
 
 use crate::Plan;

@@ -165,8 +165,8 @@ impl Bridge {
         Ok(next)
     }
 
-    /// Moves packets whose time has come from a pipe to the outbox of the other end, as long as that takes some: who
-    /// cannot leave in time stays inside, where packets are bounded and dropped ones counted.
+    /// Moves packets whose time has come from a pipe to the outbox of the other end, as long as it takes some: a packet
+    /// that cannot leave in time stays in the pipe, which is bounded and counts what it drops.
     fn unload(&mut self, end: usize) {
         let [first, second] = &mut self.ends;
         let (from, to) = if end == 0 { (first, second) } else { (second, first) };

@@ -30,7 +30,7 @@ struct Leg {
     own: Vec<Addr>,
 }
 
-/// A router with any number of legs. Who lives on a leg it is told ([`Router::neighbour`]); it asks no host.
+/// A router with any number of legs. The hosts of a leg are given to it ([`Router::neighbour`]); it asks no host.
 #[derive(Default)]
 pub struct Router {
     legs: Vec<Leg>,

@@ -1,4 +1,4 @@
-//! The hops of a path: which there are, and who crosses which.
+//! The hops of a path, and which flows cross which.
 
 use crate::spec::{Path, Spec, SpecError};
 

@@ -6,7 +6,7 @@ use super::{Below, Content, Frame, Link};
 use crate::ethernet::{self, Mac};
 use crate::{arp, nd, protocol};
 
-/// A host that has an address asks who has another one: by ARP (RFC 826) or Neighbour Discovery (RFC 4861, section
+/// A question of a host for another host's link address: by ARP (RFC 826) or Neighbour Discovery (RFC 4861, section
 /// 7.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Question {
@@ -17,8 +17,8 @@ pub struct Question {
 }
 
 impl Frame {
-    /// Returns the question that this frame asks; `bytes` are the frame's. Who is not sure of an IPv6 address yet asks
-    /// without one (RFC 4862), and is not meant here.
+    /// Returns the question that this frame asks; `bytes` are the frame's. The probe of an
+    /// address that is still tentative (RFC 4862) has no source address, and is not meant here.
     pub fn question(&self, bytes: &[u8]) -> Option<Question> {
         match self.content {
             Content::Arp(ask) if ask.operation == arp::Operation::Request => {

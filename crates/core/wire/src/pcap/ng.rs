@@ -46,7 +46,7 @@ pub struct Packet<'a> {
     pub comment: &'a str,
 }
 
-/// Appends a section header. `application` says who wrote the file.
+/// Appends a section header. `application` is the name of the writer.
 pub fn write_section(into: &mut Vec<u8>, application: &str) {
     block(into, SECTION, |into| {
         into.extend(BYTE_ORDER.to_le_bytes());

@@ -73,7 +73,7 @@ pub fn open(
     Ok((queue, producers))
 }
 
-/// However the thread ends, who waits for it is told.
+/// However the thread ends, threads that wait for it are notified.
 struct Alive<'a>(&'a Shared);
 
 impl Drop for Alive<'_> {

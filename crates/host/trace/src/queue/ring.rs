@@ -126,7 +126,7 @@ impl Producer {
         }
     }
 
-    /// [`Producer::place`], after waiting if need be; who is refused is counted.
+    /// [`Producer::place`], after waiting if need be. Counts what is refused.
     fn seek(&mut self, len: usize) -> Result<usize, Refused> {
         let place = self.place(len).or_else(|refused| self.wait(len, refused));
         if place.is_err() {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Which packets are logged, and how. Written by who holds the log, read by its hooks.
+/// Which packets are logged, and how. Written by the log's owner, read by its hooks.
 #[derive(Debug)]
 pub(super) struct Knobs {
     /// Every how many packets of a flow one is logged.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Prefix of an error that is no failure: a contender does not take part at this point, and the reason.
 pub(super) const LEFT_OUT: &str = "left out: ";
 
-/// A measurement during which others kept so many cores busy says little about who was measured.
+/// A measurement during which others kept so many cores busy says little about the program measured.
 pub(super) const DISTURBED: f64 = 0.3;
 /// How often one is made until it is not disturbed.
 const TRIES: u32 = 3;

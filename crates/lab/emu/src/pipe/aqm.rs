@@ -1,4 +1,4 @@
-//! Active queue management: who is dropped or marked before the queue is full.
+//! Active queue management: which packets are dropped or marked before the queue is full.
 
 use super::dual::DualPi2;
 use base::{Duration, Instant, Rng};

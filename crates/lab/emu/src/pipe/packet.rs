@@ -4,7 +4,7 @@ use base::Rng;
 use wire::checksum::Sum;
 use wire::ethernet;
 
-/// Is it about who is where on the link?
+/// Returns true for ARP and Neighbour Discovery.
 pub(super) fn is_neighbour_talk(packet: &[u8]) -> bool {
     let Ok((link, ip)) = ethernet::parse(packet) else { return false };
     let icmp6 = |ip: &[u8]| ip.len() > 40 && ip[6] == wire::protocol::ICMPV6 && (133..=137).contains(&ip[40]);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// A folder of one test, removed with all that is in it. It is made by who puts something there.
+/// A folder of one test, removed with all that is in it. The test that puts something there makes it.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
