@@ -75,12 +75,14 @@ pub enum Woken {
 struct Shared {
     flag: SleepFlag,
     bell: Bell,
-    /// The bell was rung since it was drained. Set after ringing: a thread woken before that drains it the next time.
+    /// The bell was rung since it was drained. Set before ringing: a thread that is woken on this CPU may run first, and
+    /// a bell that it did not drain would end its next sleep at once. Set again after, if it was drained in between.
     rung: AtomicBool,
 }
 
 impl Shared {
     fn ring(&self) {
+        self.rung.store(true, Ordering::Release);
         self.bell.ring();
         self.rung.store(true, Ordering::Release);
     }
@@ -221,6 +223,58 @@ mod tests {
         let thread = std::thread::spawn(move || while !other.ring() {});
         assert_eq!(sleeper.sleep(None, || false).unwrap(), Woken::Rung);
         thread.join().unwrap();
+    }
+
+    /// Lets the calling thread, and those that it starts, run on one CPU alone.
+    fn pin() {
+        // SAFETY: a set of CPUs is plain numbers, and lives through the call.
+        unsafe {
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
+            assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &raw const one), 0);
+        }
+    }
+
+    /// Sleeps until `said` has come to `count`. Returns how many sleeps ended before.
+    fn sleep_until(said: &AtomicU32, count: u32, bell: &mut Sleeper) -> u32 {
+        let mut in_vain = 0;
+        while said.load(Ordering::SeqCst) < count {
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&bell.fd());
+            let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+            // SAFETY: one pollfd, which lives through the call.
+            assert!(unsafe { libc::poll(&raw mut poll, 1, 10_000) } > 0, "slept over {count}");
+            bell.drain();
+            in_vain += u32::from(said.load(Ordering::SeqCst) < count);
+        }
+        in_vain
+    }
+
+    /// Two threads on one CPU wake each other in turn: a ring ends one sleep, not those after it.
+    #[test]
+    fn who_is_woken_before_the_ringer_goes_on_sleeps_again() {
+        let in_turn = || {
+            pin();
+            let ((question, mut asked), (answer, mut answered)) = (doorbell().unwrap(), doorbell().unwrap());
+            let said = Arc::new(AtomicU32::new(0));
+            let others = said.clone();
+            let other = std::thread::spawn(move || {
+                let one = |count| {
+                    let in_vain = sleep_until(&others, count, &mut asked);
+                    others.store(count + 1, Ordering::SeqCst);
+                    answer.ring_anyway();
+                    in_vain
+                };
+                (1..1_000).step_by(2).map(one).sum::<u32>()
+            });
+            let one = |count| {
+                said.store(count, Ordering::SeqCst);
+                question.ring_anyway();
+                sleep_until(&said, count + 1, &mut answered)
+            };
+            (1..1_000).step_by(2).map(one).sum::<u32>() + other.join().unwrap()
+        };
+        let in_vain = std::thread::spawn(in_turn).join().unwrap();
+        assert!(in_vain < 1_000, "{in_vain} sleeps ended for nothing");
     }
 
     #[test]
