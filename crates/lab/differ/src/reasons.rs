@@ -75,7 +75,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "the protocol of a Multipath TCP socket",
         kind: Kind::Calls { goes_on: true },
-        key: "?etsockopt SO_PROTOCOL: *",
+        key: "getsockopt SO_PROTOCOL: 0 len ? 0x0601* | 0 len ? 0x0600*",
         reason: "RFC 8684, section 3.7, has a host do without Multipath TCP where the other one does not have it. Here \
                  a socket of IPPROTO_MPTCP is one of TCP from the beginning, and `SO_PROTOCOL` tells so.",
     },

@@ -17,7 +17,7 @@ use crate::options::{FIRST, Options};
 use crate::progress::{Counts, Progress};
 use crate::reasons::{CALLS, usage};
 use crate::shrink;
-use base::Duration;
+use base::{Duration, Instant};
 use bench::bed::sh;
 use compare::{Difference, Verdict, compare};
 use sides::Side;
@@ -25,6 +25,7 @@ use sock::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use step::{RUNTIME, Step};
 
 const INTERPRETER: &str = include_str!("interpreter.c");
@@ -164,7 +165,89 @@ fn listing(steps: &[Step]) -> String {
     })
 }
 
-/// Runs programs from seeds and prints differences that no row explains.
+/// What the machines share.
+struct State {
+    seed: u64,
+    progress: Progress,
+    counts: Counts,
+    findings: BTreeMap<String, Finding>,
+    explained: BTreeMap<&'static str, Vec<u64>>,
+    /// Keys of programs as they were made, with those of the smallest programs.
+    names: BTreeMap<String, String>,
+    by_timing: usize,
+    /// A machine has failed, or `--first` has its difference: the others stop.
+    stops: bool,
+}
+
+impl State {
+    /// The next seed, unless the run is over.
+    fn next(&mut self, options: &Options, started: Instant, now: Instant) -> Option<u64> {
+        let is_late =
+            options.minutes.is_some_and(|minutes| now.since(started) > Duration::from_secs(60 * minutes));
+        let is_last = options.goal().is_some_and(|goal| self.seed - options.seed >= goal);
+        if self.stops || is_late || is_last {
+            return None;
+        }
+        self.progress.show(self.counts, now);
+        self.seed += 1;
+        Some(self.seed - 1)
+    }
+
+    /// Counts a program whose results were compared. Returns a difference that was not seen before.
+    fn count(&mut self, seed: u64, verdict: Verdict) -> Option<Difference> {
+        self.counts.inputs += 1;
+        let difference = match verdict {
+            Verdict::Explained(rows) => {
+                let differs = u64::from(!rows.is_empty());
+                self.counts.differences += differs;
+                self.counts.explained += differs;
+                rows.into_iter().for_each(|row| self.explained.entry(row).or_default().push(seed));
+                return None;
+            }
+            Verdict::Found(difference) => difference,
+        };
+        let name = self.names.get(&difference.key).unwrap_or(&difference.key);
+        let Some(known) = self.findings.get_mut(name) else { return Some(difference) };
+        self.counts.differences += 1;
+        known.programs += 1;
+        None
+    }
+}
+
+impl Machine {
+    /// Runs programs until there are no more seeds.
+    fn work(&mut self, options: &Options, state: &Mutex<State>) -> Result<(), String> {
+        let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
+        let clock = SystemClock::new();
+        let started = clock.now();
+        loop {
+            let Some(seed) = lock().next(options, started, clock.now()) else { return Ok(()) };
+            let steps = generate::program(seed);
+            let (kernel, stack) = self.run(&steps)?;
+            let Some(difference) = lock().count(seed, compare(&steps, &kernel, &stack)) else { continue };
+            let Some(seen) = self.seen_again(&steps, &difference)? else {
+                lock().by_timing += 1;
+                continue;
+            };
+            let first = difference.key.clone();
+            let small = seen > 0 && !options.first && lock().findings.len() < SHRUNK_MAX;
+            let (program, difference) =
+                if small { self.shrink(steps, difference)? } else { (steps, difference) };
+            let key = difference.key.clone();
+            let mut state = lock();
+            state.counts.differences += 1;
+            state.names.insert(first, key.clone());
+            let new = Finding { seed, difference, program, seen: seen + 1, programs: 0 };
+            state.findings.entry(key).or_insert(new).programs += 1;
+            if options.first && seen > 0 && !state.stops {
+                state.stops = true;
+                println!("{FIRST}{seed}");
+            }
+        }
+    }
+}
+
+/// Runs programs from seeds, a machine for each processor, and prints differences that no row explains.
 ///
 /// # Errors
 /// A difference was found that no row explains, or the programs cannot be run here.
@@ -173,59 +256,32 @@ pub fn run(options: &Options) -> Result<(), String> {
     let to = &target.join("differ");
     let program = interpreter(to)?;
     let ours = bench::bed::our_command()?;
-    let mut machine =
-        Machine { kernel: Side::new(&program, None)?, stack: Side::new(&program, Some(&ours))? };
-    let clock = SystemClock::new();
-    let started = clock.now();
-    let (mut progress, mut counts) = (Progress::new("programs", options.goal(), started), Counts::default());
-    let mut findings: BTreeMap<String, Finding> = BTreeMap::new();
-    let mut explained: BTreeMap<&'static str, Vec<u64>> = BTreeMap::new();
-    // Keys of programs as they were made, with those of the smallest programs.
-    let mut names: BTreeMap<String, String> = BTreeMap::new();
-    let mut by_timing = 0;
-    for seed in options.seed..options.seed.saturating_add(options.goal().unwrap_or(u64::MAX)) {
-        let now = clock.now();
-        if options.minutes.is_some_and(|minutes| now.since(started) > Duration::from_secs(60 * minutes)) {
-            break;
-        }
-        progress.show(counts, now);
-        let steps = generate::program(seed);
-        let (kernel, stack) = machine.run(&steps)?;
-        counts.inputs += 1;
-        let difference = match compare(&steps, &kernel, &stack) {
-            Verdict::Explained(rows) => {
-                let differs = u64::from(!rows.is_empty());
-                counts.differences += differs;
-                counts.explained += differs;
-                rows.into_iter().for_each(|row| explained.entry(row).or_default().push(seed));
-                continue;
-            }
-            Verdict::Found(difference) => difference,
-        };
-        let name = names.get(&difference.key).unwrap_or(&difference.key);
-        if let Some(known) = findings.get_mut(name) {
-            counts.differences += 1;
-            known.programs += 1;
-            continue;
-        }
-        let Some(seen) = machine.seen_again(&steps, &difference)? else {
-            by_timing += 1;
-            continue;
-        };
-        counts.differences += 1;
-        let first = difference.key.clone();
-        let small = seen > 0 && !options.first && findings.len() < SHRUNK_MAX;
-        let (program, difference) =
-            if small { machine.shrink(steps, difference)? } else { (steps, difference) };
-        let key = difference.key.clone();
-        names.insert(first, key.clone());
-        let new = Finding { seed, difference, program, seen: seen + 1, programs: 0 };
-        findings.entry(key).or_insert(new).programs += 1;
-        if options.first && seen > 0 {
-            println!("{FIRST}{seed}");
-            break;
-        }
+    let mut machines = Vec::new();
+    for cpu in sides::processors()? {
+        let side = |millstream| Side::new(&program, millstream, cpu);
+        machines.push(Machine { kernel: side(None)?, stack: side(Some(&*ours))? });
     }
+    let progress = Progress::new("programs", options.goal(), SystemClock::new().now());
+    let state = Mutex::new(State {
+        seed: options.seed,
+        progress,
+        counts: Counts::default(),
+        findings: BTreeMap::new(),
+        explained: BTreeMap::new(),
+        names: BTreeMap::new(),
+        by_timing: 0,
+        stops: false,
+    });
+    let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
+    std::thread::scope(|scope| {
+        let work = |machine: &mut Machine| machine.work(options, &state).inspect_err(|_| lock().stops = true);
+        let threads: Vec<_> = machines.iter_mut().map(|machine| scope.spawn(move || work(machine))).collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().map_err(|_| "a machine panicked".to_owned())?)
+    })?;
+    let State { mut progress, counts, findings, explained, by_timing, .. } =
+        state.into_inner().unwrap_or_else(PoisonError::into_inner);
     progress.clear();
     report(options, to, (counts, by_timing), &findings, &explained)
 }

@@ -26,18 +26,19 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Makes a link and says what to run on it: `program`, under the launcher if `millstream` is there.
+    /// Makes a link and says what to run on it: `program`, under the launcher if `millstream` is there. Both run on one
+    /// processor, which saves waking another for each packet.
     ///
     /// # Errors
     /// No network namespaces can be made.
-    pub(super) fn new(program: &Path, millstream: Option<&Path>) -> Result<Side, String> {
+    pub(super) fn new(program: &Path, millstream: Option<&Path>, cpu: usize) -> Result<Side, String> {
         let bed = Bed::new(true)?;
         // The program's own ports lie below these, and cubic is the stack's default.
         bed.in_ns(&bed.server, "sysctl", &["-qw", "net.ipv4.ip_local_port_range=60000 65000"])?;
         bed.in_ns(&bed.client, "sysctl", &["-qw", "net.ipv4.ip_local_port_range=60000 65000"])?;
-        // One processor receives all that arrives: packets that were sent by several keep their order.
+        // One processor receives all that arrives, also what timers of another one send: packets keep their order.
         for (ns, device) in [(&bed.server, "ms0"), (&bed.server, "lo"), (&bed.client, "ms1")] {
-            let order = format!("echo 1 > /sys/class/net/{device}/queues/rx-0/rps_cpus");
+            let order = format!("echo {} > /sys/class/net/{device}/queues/rx-0/rps_cpus", mask(cpu));
             if let Err(why) = bed.in_ns(ns, "sh", &["-c", &order]) {
                 eprintln!("differ: without RPS, packets of several processors may change their order: {why}");
             }
@@ -57,7 +58,8 @@ impl Side {
         ];
         sh("ip", &route)?;
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let mut command: Vec<String> = ["netns", "exec", &bed.server].map(str::to_owned).into();
+        let mut command: Vec<String> =
+            ["netns", "exec", &bed.server, "taskset", "-c", &cpu.to_string()].map(str::to_owned).into();
         if let Some(millstream) = millstream {
             command.push(text(millstream));
             command.extend(["run", "--quiet", "--link", "xdp:ms0", "--"].map(str::to_owned));
@@ -173,4 +175,23 @@ impl Drop for Side {
             eprintln!("differ: {e}");
         }
     }
+}
+
+/// Returns the processors that this process may use.
+///
+/// # Errors
+/// The kernel does not say.
+pub(super) fn processors() -> Result<Vec<usize>, String> {
+    let all = rustix::thread::sched_getaffinity(None).map_err(|e| format!("processors: {e}"))?;
+    Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).collect())
+}
+
+/// Returns the mask of a processor as the kernel reads it: words of 32 bits in hexadecimal digits, the last one first.
+fn mask(cpu: usize) -> String {
+    format!("{:x}", 1_u32 << (cpu % 32)) + &",00000000".repeat(cpu / 32)
+}
+
+#[test]
+fn masks_have_words_of_32_bits() {
+    assert_eq!([0, 5, 33].map(mask), ["1", "20", "2,00000000"]);
 }
