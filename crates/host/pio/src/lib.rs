@@ -9,6 +9,7 @@ mod doze;
 mod dpdk;
 mod extensions;
 pub mod fuzz;
+mod gro;
 mod group;
 mod holder;
 mod inspect;
@@ -50,6 +51,7 @@ pub use card::{Card, CardConfig, RECEIVERS_MAX};
 pub use doze::{Doze, sleep_on};
 #[cfg(feature = "dpdk")]
 pub use dpdk::{Dpdk, DpdkConfig, open_dpdk};
+pub use gro::{Gro, HELD_MAX};
 pub use inspect::{Inspection, capabilities, inspect, lockable_memory, missing_capabilities};
 pub use interfaces::{addresses_of, has_interface};
 pub use lanes::{Fit, LANES_MAX, Lanes};

@@ -25,8 +25,7 @@ const PAUSE_MAX: u32 = 63;
 /// No payload.
 const NONE: u32 = u32::MAX;
 
-const _: () =
-    assert!(FRAMES_MAX + crate::hold::HELD_MAX < 2 * crate::hold::HELD_MAX, "frames are left to receive in");
+const _: () = assert!(FRAMES_MAX + pio::HELD_MAX < 2 * pio::HELD_MAX, "frames are left to receive in");
 
 /// The payload of a run of packets in the frames of a batch.
 #[derive(Clone, Copy)]

@@ -12,13 +12,13 @@ use crate::auth::SignedWaits;
 use crate::conns::{Conns, List, SlotFlags};
 use crate::demux::{Flow, FlowTable};
 use crate::handshake_cache::HandshakeCache;
-use crate::hold::Offload;
 use crate::hosts::Hosts;
 use crate::ip::{Ip, LOOPED, OwnAddr};
 use crate::limit::Limit;
 use crate::link::is_reachable;
 use crate::listeners::{ListenerId, Listeners};
 use crate::loopback::Loopback;
+use crate::merge::Offload;
 use crate::neighbours::{Neighbours, Question};
 use crate::paths::{NoPath, Path, Paths};
 use crate::ports::Ports;
@@ -229,6 +229,7 @@ impl Core {
         let (isns, cookies, ports, labels) = (secrets.key(), secrets.key(), secrets.key(), secrets.key());
         let table = secrets.with_generator(FlowTable::new);
         let port = Port::new(io, labels);
+        let batches = config.batches.clamp(1, BATCHES_MAX);
         let kernel = port.caps.shares_kernel_addresses;
         let claims = kernel || port.io.steers();
         let mut registry = cc::Registry::new();
@@ -275,7 +276,7 @@ impl Core {
             noticed: Vec::new(),
             noticed_listeners: Vec::new(),
             questions: Vec::new(),
-            scratch: Some(Scratch::new(config.offload)),
+            scratch: Some(Scratch::new(config.offload, batches)),
             error: None,
             events_at: Instant::ZERO,
             revise_at: Instant::ZERO,
@@ -284,7 +285,7 @@ impl Core {
             probe_ids: Vec::new(),
             tracer: None,
             starved: false,
-            batches: config.batches.clamp(1, BATCHES_MAX),
+            batches,
             reclaimed: 0,
             port,
         }

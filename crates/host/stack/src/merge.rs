@@ -1,9 +1,9 @@
 //! Receive offload in the batch loop: packets of a batch that continue each other are parsed, looked up and delivered
 //! as one run.
 
-use base::Instant;
-use offload::{BatchGro, MergedRun};
-use pio::{RxBatch, RxChecksum, RxPacket};
+use base::{Duration, FlowKey, Instant};
+use offload::{BatchGro, HOLD_MAX, MergedRun};
+use pio::{BATCH_MAX, Gro, RxBatch, RxChecksum, RxPacket};
 use wire::Ecn;
 use wire::checksum::Summer;
 use wire::tcp::{Flags, Pieces, Raw, Segment};
@@ -11,8 +11,36 @@ use wire::tcp::{Flags, Pieces, Raw, Segment};
 use crate::conns::SlotFlags;
 use crate::core::Core;
 use crate::demux::Flow;
-use crate::rx::{Arrival, Sender};
+use crate::rx::{Arrival, Rx, Sender, pieces};
 use crate::stats::PacketDrop;
+use crate::turn::Turn;
+
+/// Receive offload of segments that continue each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offload {
+    /// Each is delivered for itself.
+    Off,
+    /// Those that arrive together are delivered as one.
+    Inline,
+    /// As `Inline`; where more of a flow is expected its data waits for that, for the budget at most.
+    Hold(Duration),
+    /// As inline, and those that came too early wait for what is missing before them, for the budget at the most.
+    Reorder(Duration),
+}
+
+impl Offload {
+    /// The longest that anything is held, whatever the budget.
+    pub const BUDGET_MAX: Duration = HOLD_MAX;
+
+    /// Returns what holds packets, where something does.
+    pub(crate) fn gro(self) -> Option<Gro> {
+        match self {
+            Offload::Off | Offload::Inline => None,
+            Offload::Hold(budget) => Some(Gro::new(budget, Duration::ZERO)),
+            Offload::Reorder(budget) => Some(Gro::new(Duration::ZERO, budget)),
+        }
+    }
+}
 
 /// Does the packet at place `at` of a batch join a merged run? What the link has merged already it leaves alone.
 #[inline]
@@ -70,6 +98,49 @@ impl Pieces for Followers<'_> {
 }
 
 impl Core {
+    /// Receives and processes a bounded number of packets, those that are held between.
+    #[inline(never)]
+    pub(crate) fn receive_held(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
+        let Rx { batch, merged_runs, gro: Some(gro), .. } = rx else { return };
+        let runs = merged_runs.as_deref_mut().filter(|_| self.shared.merges());
+        let hash = |key: &FlowKey| self.table.hash(key);
+        let (received, error) = gro.rx(now, self.port.io.as_mut(), self.batches, (batch, runs), hash);
+        if let Some(error) = error {
+            self.fail(error);
+        }
+        turn.received += received as u32;
+        turn.more |= received == usize::from(self.batches) * BATCH_MAX;
+        self.stats.packets_in += received as u64;
+        self.parse_held(now, rx);
+        self.deliver_batch(now, rx);
+    }
+
+    /// Parses a batch whose merged runs are known.
+    fn parse_held(&mut self, now: Instant, Rx { batch, arrivals, merged_runs, gro, .. }: &mut Rx) {
+        let mut at = 0;
+        while at < batch.len() {
+            let run = merged_runs.as_ref().and_then(|runs| runs.headed_by(at as u16)).map(MergedRun::count);
+            let frames = if run.is_some() { 1 } else { pieces(&batch[at..]) };
+            let before = arrivals.len();
+            self.parse_one(now, &batch[at..at + frames], at, arrivals);
+            if let (Some(count), Some(arrival)) = (run, arrivals.get(before)) {
+                if let (Some(srtt), Some(gro)) =
+                    (self.round_trip(self.find(arrival.hash, &arrival.key)), &mut *gro)
+                {
+                    gro.on_round_trip(&arrival.key, arrival.hash, srtt);
+                }
+                for RxPacket { frame, meta } in &batch[at + 1..at + usize::from(count)] {
+                    self.stats.bytes_in += frame.len() as u64;
+                    // As good as right, but not right ([`Core::is_sound`]).
+                    self.stats.partial_checksums += u64::from(meta.checksum == RxChecksum::Unverified);
+                }
+            } else if let (Some(arrival), Some(runs)) = (arrivals.get(before), &mut *merged_runs) {
+                runs.pass(arrival.at, &arrival.key);
+            }
+            at += run.map_or(frames, usize::from);
+        }
+    }
+
     /// Third pass, where some packets are merged runs.
     #[inline(never)]
     pub(crate) fn process_merged_runs(
@@ -147,5 +218,20 @@ impl Core {
         if self.shared.adopted.withdraw() {
             self.stats.bytes_in_place += u64::from(segment.len());
         }
+    }
+
+    /// Tells the round trip to a port that holds packets ([`pio::Card`]).
+    #[inline(never)]
+    pub(crate) fn tell_port(&mut self, flow: Option<Flow>, key: &FlowKey) {
+        if let Some(srtt) = self.round_trip(flow) {
+            self.port.io.on_round_trip(key, srtt);
+        }
+    }
+
+    /// How long a round trip of a flow takes, smoothed, if that was measured.
+    fn round_trip(&self, flow: Option<Flow>) -> Option<Duration> {
+        let Some(Flow::Connection(index)) = flow else { return None };
+        let (_, tcp) = self.conns.get(index)?;
+        Some(tcp.round_trip()).filter(|srtt| !srtt.is_zero())
     }
 }

@@ -95,8 +95,8 @@ impl Core {
 
     /// Returns the counters of packets that were held; all zero where none is.
     pub fn held(&self) -> offload::HoldCounters {
-        let hold = self.scratch.as_ref().and_then(|scratch| scratch.rx.hold.as_ref());
-        hold.map(|hold| hold.counters().clone()).unwrap_or_default()
+        let gro = self.scratch.as_ref().and_then(|scratch| scratch.rx.gro.as_ref());
+        gro.map(|gro| gro.counters().clone()).unwrap_or_default()
     }
 
     /// Every decision of receive offload, with what each says.

@@ -6,7 +6,7 @@
 
 use base::{Endpoint, FlowKey, Instant};
 use offload::{BatchGro, MERGE_WORTH};
-use pio::{BATCH_MAX, Medium, RxBatch, RxChecksum, RxPacket};
+use pio::{BATCH_MAX, Gro, Medium, RxBatch, RxChecksum, RxPacket};
 use tcp::ADOPTED_MIN;
 use wire::checksum::{Sum, is_partial};
 use wire::packet::{Content, Packet, parse_frame, parse_ip, plain_tcp_v4};
@@ -15,10 +15,9 @@ use wire::{Ecn, ParseError, ethernet, protocol};
 
 use crate::core::Core;
 use crate::demux::Flow;
-use crate::hold::{Hold, Offload};
+use crate::merge::{self, Offload};
 use crate::stats::PacketDrop;
 use crate::turn::Turn;
-use crate::{hold, merge};
 
 /// Batches received in one turn at most, unless said otherwise.
 pub(crate) const BATCHES: u8 = 2;
@@ -49,8 +48,8 @@ pub(crate) struct Rx {
     version: u32,
     /// Packets that continue each other, if they are to be delivered as one.
     pub(crate) merged_runs: Option<Box<BatchGro>>,
-    /// Packets held before they are delivered, if holding is on.
-    pub(crate) hold: Option<Box<Hold>>,
+    /// Holds packets before they are delivered, if that is on.
+    pub(crate) gro: Option<Box<Gro>>,
 }
 
 /// Sender of a segment, and its flow.
@@ -66,15 +65,15 @@ pub(crate) struct Sender<'a> {
 }
 
 impl Rx {
-    pub(crate) fn new(offload: Offload) -> Self {
-        let hold = Hold::new(offload).map(Box::new);
-        let batch = if hold.is_some() { hold::UP_MAX } else { BATCH_MAX };
+    pub(crate) fn new(offload: Offload, batches: u8) -> Self {
+        let gro = offload.gro().map(Box::new);
+        let batch = if gro.is_some() { Gro::up_max(batches.into()) } else { BATCH_MAX };
         Rx {
             batch: RxBatch::with_capacity(batch),
             arrivals: Vec::with_capacity(batch),
             version: 0,
             merged_runs: (offload != Offload::Off).then(|| Box::new(BatchGro::new(batch))),
-            hold,
+            gro,
         }
     }
 }
@@ -84,6 +83,9 @@ impl Core {
     /// RFC 9293, MUST-59.
     pub(crate) fn receive(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
         self.end_adopted();
+        if rx.gro.is_some() {
+            return self.receive_held(now, rx, turn);
+        }
         let mut left = self.batches;
         while left > 0 {
             left -= 1;
@@ -96,12 +98,7 @@ impl Core {
             }
             turn.received += received as u32;
             let long = ask_for(&rx.batch);
-            if long > 0 && rx.hold.is_some() {
-                self.take_in(now, rx);
-            } else {
-                self.parse_batch(now, rx, long);
-                self.pass_by(now, rx);
-            }
+            self.parse_batch(now, rx, long);
             self.deliver_batch(now, rx);
             if received < BATCH_MAX {
                 break;
@@ -109,9 +106,6 @@ impl Core {
             turn.more |= left == 0;
         }
         self.stats.packets_in += u64::from(turn.received);
-        if rx.holds() {
-            self.end_held(now, rx);
-        }
     }
 
     /// The batch is looked up and processed, and its frames go back.

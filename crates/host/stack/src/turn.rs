@@ -15,8 +15,8 @@ use tcp::Events;
 
 use crate::conns::SlotFlags;
 use crate::core::{Core, Sent};
-use crate::hold::Offload;
 use crate::listeners::ListenerId;
+use crate::merge::Offload;
 use crate::over::Fuse;
 use crate::rx::Rx;
 use crate::tx::KICK_AT;
@@ -149,14 +149,13 @@ impl Core {
         if self.port.pending() + looped > 0 || !self.dirty.is_empty() || !self.held.is_empty() {
             return Some(self.now);
         }
-        let held = scratch.rx.due();
         let dates = [
             self.wheel.next(),
             self.time_waits.next(),
             self.neighbours.next(),
             self.paths.next(),
             self.ports.next(),
-            held,
+            scratch.rx.gro.as_ref().and_then(|gro| gro.due()),
         ];
         dates.into_iter().fold(self.port.io.due(), Instant::earliest)
     }
@@ -388,7 +387,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    pub(crate) fn new(offload: Offload) -> Box<Scratch> {
-        Box::new(Scratch { rx: Rx::new(offload), due: Vec::new(), events: Vec::new() })
+    pub(crate) fn new(offload: Offload, batches: u8) -> Box<Scratch> {
+        Box::new(Scratch { rx: Rx::new(offload, batches), due: Vec::new(), events: Vec::new() })
     }
 }
