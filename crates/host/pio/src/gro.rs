@@ -1,5 +1,5 @@
-//! Receive offload across batches: packets of a port go through [`offload::Engine`], which keeps them for a bounded time
-//! where more of their flow is expected or something before them is missing.
+//! Receive offload across batches: packets of a port go through [`offload::Engine`], which keeps them for a bounded
+//! time where more of their flow is expected or something before them is missing.
 //!
 //! ```text
 //!   port.rx ──> TCP in one frame, sound? ──no──> up as it is, behind what the engine has of its flow

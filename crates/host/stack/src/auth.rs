@@ -7,12 +7,12 @@ use std::sync::Arc;
 use tcp::auth::{AoReport, Auth, KeyChange, KeyError, Keyring, Refused};
 use wire::tcp::{Flags, Header, Segment};
 
-use crate::conns::{ConnId, SlotFlags};
 use crate::core::Core;
-use crate::listeners::ListenerId;
 use crate::ops::{Connect, OpError};
 use crate::rx::Sender;
 use crate::stats::PacketDrop;
+use crate::tables::conns::{ConnId, SlotFlags};
+use crate::tables::listeners::ListenerId;
 
 /// How TIME-WAIT entries sign, by their index. Nearly always empty.
 pub(crate) type SignedWaits = HashMap<u32, Box<Auth>>;

@@ -9,28 +9,28 @@ use tcp::{
 
 use crate::adopted::{Adopted, Arriving};
 use crate::auth::SignedWaits;
-use crate::conns::{Conns, List, SlotFlags};
-use crate::demux::{Flow, FlowTable};
-use crate::handshake_cache::HandshakeCache;
-use crate::hosts::Hosts;
-use crate::ip::{Ip, LOOPED, OwnAddr};
-use crate::limit::Limit;
-use crate::link::is_reachable;
-use crate::listeners::{ListenerId, Listeners};
 use crate::loopback::Loopback;
 use crate::merge::Offload;
-use crate::neighbours::{Neighbours, Question};
-use crate::paths::{NoPath, Path, Paths};
-use crate::ports::Ports;
+use crate::net::arp_nd::is_reachable;
+use crate::net::ip::{Ip, LOOPED, OwnAddr};
+use crate::net::neighbours::{Neighbours, Question};
+use crate::net::paths::{NoPath, Path, Paths};
 use crate::probes::{ProbeId, Watch};
-use crate::recent::Recent;
 use crate::secrets::Secrets;
 use crate::stats::{Drops, PacketDrop, Stats};
-use crate::timewait::TimeWaits;
+use crate::tables::conns::{Conns, List, SlotFlags};
+use crate::tables::flow_cache::Recent;
+use crate::tables::flows::{Flow, FlowTable};
+use crate::tables::handshake_cache::HandshakeCache;
+use crate::tables::host_cache::Hosts;
+use crate::tables::listeners::{ListenerId, Listeners};
+use crate::tables::ports::Ports;
+use crate::tables::rate_limit::Limit;
+use crate::tables::time_waits::TimeWaits;
+use crate::tables::timer_wheel::Wheel;
 use crate::tracers::Tracer;
 use crate::turn::Scratch;
 use crate::tx::Port;
-use crate::wheel::Wheel;
 
 /// How to build a core.
 #[derive(Clone, Debug)]

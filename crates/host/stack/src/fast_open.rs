@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use tcp::{Connection, Cx, FastOpenAnswer, FastOpenKeys, FastOpenOffer, Open};
 use wire::tcp::Segment;
 
-use crate::conns::SlotFlags;
 use crate::core::Core;
-use crate::listeners::{Listener, ListenerId};
 use crate::ops::{Connect, OpError};
 use crate::rx::Sender;
+use crate::tables::conns::SlotFlags;
+use crate::tables::listeners::{Listener, ListenerId};
 
 /// How long a connection that was reset before its client proved itself still counts: who spoofs SYNs makes
 /// the owners of the addresses answer with RSTs (RFC 7413, section 5.1).
@@ -187,7 +187,7 @@ impl Core {
         slot.meta.flags.clear(SlotFlags::UNPROVEN);
         let reset = slot.tcp.as_ref().is_some_and(|tcp| tcp.error() == Some(tcp::Error::Reset));
         let id = ListenerId(slot.meta.listener);
-        slot.meta.listener = crate::conns::NIL;
+        slot.meta.listener = crate::tables::conns::NIL;
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.unproven.leave(self.now, reset);
         }

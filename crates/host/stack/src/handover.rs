@@ -4,12 +4,12 @@
 use base::{Addr, Endpoint, FlowKey, Instant, Seq};
 use tcp::{Connection, Handover};
 
-use crate::conns::{Meta, SlotFlags};
 use crate::core::Core;
-use crate::demux::Flow;
-use crate::listeners::{Listener, ListenerId};
 use crate::rx::Sender;
 use crate::stats::PacketDrop;
+use crate::tables::conns::{Meta, SlotFlags};
+use crate::tables::flows::Flow;
+use crate::tables::listeners::{Listener, ListenerId};
 
 /// Bytes of a connection's state before its data.
 const HEAD: usize = 64;

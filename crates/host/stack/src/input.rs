@@ -5,12 +5,12 @@ use tcp::auth::Auth;
 use tcp::{Connection, Disposition, Events, FastOpenAnswer, Stray, TimeWaitAnswer};
 use wire::tcp::{Flags, Segment};
 
-use crate::conns::{Meta, NIL, SlotFlags};
 use crate::core::Core;
-use crate::demux::Flow;
-use crate::listeners::{Listener, ListenerId};
 use crate::rx::Sender;
 use crate::stats::PacketDrop;
+use crate::tables::conns::{Meta, NIL, SlotFlags};
+use crate::tables::flows::Flow;
+use crate::tables::listeners::{Listener, ListenerId};
 use crate::tx::Envelope;
 
 /// How long acknowledgments of SYN cookies are believed after the last one was sent.

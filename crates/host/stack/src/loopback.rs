@@ -10,9 +10,9 @@
 //! be no longer; where the port takes super-segments, one frame carries up to 64 KiB here, too. Checksums are not
 //! computed.
 //!
-//! The flow table keeps looped connections under hashes of their own ([`crate::demux::FlowTable::hash_looped`]). A
-//! packet of the link finds none of them, whatever it claims to be, and one that claims to come from an address of
-//! this host opens no connection (RFC 1122, section 3.2.1.3).
+//! The flow table keeps looped connections under hashes of their own
+//! ([`crate::tables::flows::FlowTable::hash_looped`]). A packet of the link finds none of them, whatever it claims to
+//! be, and one that claims to come from an address of this host opens no connection (RFC 1122, section 3.2.1.3).
 
 use base::{Addr, Endpoint, FlowKey, Instant};
 use pio::{BATCH_MAX, Medium};
@@ -20,8 +20,8 @@ use wire::packet::{Content, parse_frame, parse_ip};
 use wire::protocol;
 
 use crate::core::{Core, QUOTA_SEGMENTS, Sent};
-use crate::ip::LOOPED;
-use crate::paths::Path;
+use crate::net::ip::LOOPED;
+use crate::net::paths::Path;
 use crate::rx::{Arrival, Rx};
 use crate::stats::PacketDrop;
 use crate::turn::Turn;
@@ -104,7 +104,7 @@ impl Core {
             self.deliver_batch(now, rx);
         }
         self.looping = false;
-        let mut waiting = std::mem::replace(&mut self.loop_waiting, crate::conns::List::new());
+        let mut waiting = std::mem::replace(&mut self.loop_waiting, crate::tables::conns::List::new());
         self.dirty.append(&mut self.conns, &mut waiting);
     }
 

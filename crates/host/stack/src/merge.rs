@@ -8,11 +8,11 @@ use wire::Ecn;
 use wire::checksum::Summer;
 use wire::tcp::{Flags, Pieces, Raw, Segment};
 
-use crate::conns::SlotFlags;
 use crate::core::Core;
-use crate::demux::Flow;
 use crate::rx::{Arrival, Rx, Sender, pieces};
 use crate::stats::PacketDrop;
+use crate::tables::conns::SlotFlags;
+use crate::tables::flows::Flow;
 use crate::turn::Turn;
 
 /// Receive offload of segments that continue each other.

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use tcp::auth::Keyring;
 use tcp::{Connection, Hints, ReadError, Report, Shutdown, SocketOptions, State, TimeWait, WriteError};
 
-use crate::conns::{ConnId, Meta, SlotFlags};
 use crate::core::{Core, Sent};
-use crate::demux::Flow;
 use crate::fast_open::Unproven;
-use crate::ip::OwnAddr;
-use crate::listeners::{Listen, Listener, ListenerId};
-use crate::paths::NoPath;
-use crate::ports::Binding;
+use crate::net::ip::OwnAddr;
+use crate::net::paths::NoPath;
+use crate::tables::conns::{ConnId, Meta, SlotFlags};
+use crate::tables::flows::Flow;
+use crate::tables::listeners::{Listen, Listener, ListenerId};
+use crate::tables::ports::Binding;
 
 /// An operation failed; the APIs turn it into errno.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,10 +4,10 @@
 use base::Instant;
 use cc::{CreateError, Registry, RemoveError, TunableError, Withheld};
 
-use crate::conns::ConnId;
 use crate::core::Core;
-use crate::listeners::ListenerId;
 use crate::ops::OpError;
+use crate::tables::conns::ConnId;
+use crate::tables::listeners::ListenerId;
 
 impl From<CreateError> for OpError {
     fn from(error: CreateError) -> OpError {

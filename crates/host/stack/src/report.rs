@@ -3,9 +3,9 @@
 use base::Instant;
 use tcp::{Counters, Info};
 
-use crate::conns::ConnId;
 use crate::core::Core;
 use crate::stats::{PacketDrop, Stats};
+use crate::tables::conns::ConnId;
 
 /// A number that a core tells about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,7 +115,7 @@ impl Core {
 
     /// Most [`Core::steps`] that one packet received or sent adds.
     pub fn steps_max(&self) -> u64 {
-        self.shared.config.list_steps_max() + crate::neighbours::STEPS_MAX
+        self.shared.config.list_steps_max() + crate::net::neighbours::STEPS_MAX
     }
 
     /// Bytes held, by what for. What belongs to connections is shared by their number in

@@ -14,9 +14,9 @@ use wire::tcp::{CHECKSUM_OFFSET, Pieces, Raw, Segment};
 use wire::{Ecn, ParseError, ethernet, protocol};
 
 use crate::core::Core;
-use crate::demux::Flow;
 use crate::merge::{self, Offload};
 use crate::stats::PacketDrop;
+use crate::tables::flows::Flow;
 use crate::turn::Turn;
 
 /// Batches received in one turn at most, unless said otherwise.

@@ -13,12 +13,12 @@ use base::{Duration, Instant};
 use pio::{IoError, NetEvent};
 use tcp::Events;
 
-use crate::conns::SlotFlags;
 use crate::core::{Core, Sent};
-use crate::listeners::ListenerId;
 use crate::merge::Offload;
-use crate::over::Fuse;
+use crate::panicked::Fuse;
 use crate::rx::Rx;
+use crate::tables::conns::SlotFlags;
+use crate::tables::listeners::ListenerId;
 use crate::tx::KICK_AT;
 
 /// Timers that come up in one turn at most.

@@ -3,7 +3,7 @@
 use base::{Addr, Duration, Input, Instant, SipKey};
 use tcp::{Config, HostHint, HostLesson, HostMemory};
 
-use crate::hosts::{Hosts, NONE};
+use crate::tables::host_cache::{Hosts, NONE};
 
 /// Peers; a set holds fewer.
 const PEERS: u32 = 24;

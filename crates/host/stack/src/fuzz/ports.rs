@@ -6,7 +6,7 @@ use ring::Frame;
 use std::sync::Arc;
 
 use crate::ops::OpError;
-use crate::ports::{Binding, Ports};
+use crate::tables::ports::{Binding, Ports};
 
 /// The ephemeral range: few, so that they run out.
 const RANGE: (u16, u16) = (700, 719);

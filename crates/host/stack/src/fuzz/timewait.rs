@@ -3,7 +3,7 @@
 use base::{Addr, Duration, Endpoint, FlowKey, Input, Instant, Seq};
 use tcp::TimeWait;
 
-use crate::timewait::TimeWaits;
+use crate::tables::time_waits::TimeWaits;
 
 /// How long a wait lasts here.
 const WAIT: Duration = Duration::from_millis(1000);

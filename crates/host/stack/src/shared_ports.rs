@@ -1,9 +1,9 @@
 //! Ports that several processes share, each with a stack of its own: who wants new connections, and which flows are
 //! here. Whose a segment is that belongs to no flow here is the port's to say ([`pio::PacketIo::is_ours`]).
 
-use crate::conns::SlotFlags;
 use crate::core::Core;
-use crate::listeners::ListenerId;
+use crate::tables::conns::SlotFlags;
+use crate::tables::listeners::ListenerId;
 
 impl Core {
     /// A parked listener keeps its port and the connections it has, and gets no new ones: they go to other processes

@@ -5,7 +5,7 @@ use pio::{ClaimError, PacketIo, PortClaim};
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::ops::OpError;
-use crate::recent::Recent;
+use crate::tables::flow_cache::Recent;
 
 const PAGE_BITS: u32 = 8;
 const PAGE: usize = 1 << PAGE_BITS;

@@ -1,19 +1,19 @@
-//! Connections that begin from the archive's cache entries ([`crate::handshake_cache`]), and what they leave there.
-//! Whatever is unusual begins the long way, and on the wire nothing can tell.
+//! Connections that begin from the archive's cache entries ([`crate::tables::handshake_cache`]), and what they leave
+//! there. Whatever is unusual begins the long way, and on the wire nothing can tell.
 
 use base::{Addr, Instant};
 use tcp::{Connection, FastOpenAnswer, SocketOptions};
 use wire::packet::{Below, Template};
 use wire::tcp::{Flags, Segment};
 
-use crate::conns::{ConnId, Meta, NIL, SlotFlags};
 use crate::core::Core;
-use crate::handshake_cache::{CachedHandshake, end_of_connect};
-use crate::listeners::{Listener, ListenerId};
+use crate::net::paths::Path;
 use crate::ops::{Connect, Free, OpError};
-use crate::paths::Path;
 use crate::rx::Sender;
 use crate::stats::PacketDrop;
+use crate::tables::conns::{ConnId, Meta, NIL, SlotFlags};
+use crate::tables::handshake_cache::{CachedHandshake, end_of_connect};
+use crate::tables::listeners::{Listener, ListenerId};
 
 impl Core {
     fn archive_age(&self) -> u32 {

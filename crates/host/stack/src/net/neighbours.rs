@@ -8,8 +8,8 @@
 use base::{Addr, Duration, Instant};
 use std::collections::BTreeMap;
 
-use crate::conns::List;
-use crate::limit::Limit;
+use crate::tables::conns::List;
+use crate::tables::rate_limit::Limit;
 
 /// Most neighbours known at once.
 const NEIGHBOURS_MAX: usize = 4096;

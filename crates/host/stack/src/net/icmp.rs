@@ -7,8 +7,8 @@ use wire::packet::Packet;
 use wire::{nd, protocol};
 
 use crate::core::Core;
-use crate::demux::Flow;
 use crate::stats::PacketDrop;
+use crate::tables::flows::Flow;
 use crate::tx::Envelope;
 
 /// Least MTU believed (RFC 8201 section 4 for IPv6; for IPv4 what Linux believes by default, against RFC

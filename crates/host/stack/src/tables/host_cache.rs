@@ -3,16 +3,16 @@
 //! A table of sets; of a full one what was learned longest ago makes room. Only connections whose handshake was
 //! completed teach, so forged SYNs change nothing here; and addresses that one peer has many of, those of an IPv6
 //! network of 64 bits, share a set, so that nothing can drive out all the others. Like FreeBSD's host cache it goes by
-//! the peer's address alone, because the destination alone decides about the route here. A [`crate::paths::Path`] knows
-//! where its entry lies, and of all connections that end in the same second the first one teaches: a short connection
-//! pays two comparisons. The path MTUs that routers tell lie in [`crate::paths::Paths`], because connections that
-//! live obey them too.
+//! the peer's address alone, because the destination alone decides about the route here. A [`crate::net::paths::Path`]
+//! knows where its entry lies, and of all connections that end in the same second the first one teaches: a short
+//! connection pays two comparisons. The path MTUs that routers tell lie in [`crate::net::paths::Paths`], because
+//! connections that live obey them too.
 
 use base::{Addr, Instant, SipKey};
 use tcp::{Config, HostHint, HostLesson, HostMemory};
 
 use crate::core::Core;
-use crate::paths::Path;
+use crate::net::paths::Path;
 
 /// Entries of a set.
 const WAYS: usize = 8;

@@ -11,9 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tcp::Events;
 
-use crate::conns::{List, SlotFlags};
 use crate::core::Core;
-use crate::listeners::ListenerId;
+use crate::tables::conns::{List, SlotFlags};
+use crate::tables::listeners::ListenerId;
 
 /// Ends the core unless it is forgotten: what is not forgotten is dropped by a panic.
 pub(crate) struct Fuse<'c>(pub(crate) &'c mut Core);

@@ -1,7 +1,7 @@
 //! Goal: what ICMP says of a path lasts as long as the RFCs want, and no longer.
 use super::*;
-use crate::ip::OwnAddr;
 use crate::loopback::Loopback;
+use crate::net::ip::OwnAddr;
 use base::SipKey;
 
 /// RFC 1191, 6.3-1; RFC 8201, 4-4.

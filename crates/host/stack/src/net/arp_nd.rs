@@ -6,9 +6,9 @@ use pio::{Medium, NetEvent};
 use wire::arp::{self, Operation};
 use wire::{ethernet, nd, protocol};
 
-use crate::conns::List;
 use crate::core::{Blocked, Core};
-use crate::neighbours::{Neighbours, Question, Ready};
+use crate::net::neighbours::{Neighbours, Question, Ready};
+use crate::tables::conns::List;
 use crate::tx::{Envelope, Port};
 
 /// Is the link-layer address of the neighbour at `hop` known, or none needed?

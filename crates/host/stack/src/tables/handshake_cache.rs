@@ -1,11 +1,11 @@
 //! The archive of beginnings: what connections that are alike begin with, ready to be copied (the bundle of FALTCON).
 //!
 //! A *cache entry* holds what settings, options and the peer's SYN come to, and our SYN or SYN-ACK as bytes in which
-//! only addresses and numbers change. Nothing in it belongs to one peer: what does is its way ([`crate::paths`]) and
-//! what connections to it learned ([`crate::hosts`]). So a few cache entries do for all peers, for those that come
-//! once too, and stay in the cache; one for each pair of hosts, as it once was, took longer to fetch from memory than
-//! it saved as soon as there were thousands of them. And who is answered from a cache entry does not tell whether that
-//! host was there before.
+//! only addresses and numbers change. Nothing in it belongs to one peer: what does is its way ([`crate::net::paths`])
+//! and what connections to it learned ([`crate::tables::host_cache`]). So a few cache entries do for all peers, for
+//! those that come once too, and stay in the cache; one for each pair of hosts, as it once was, took longer to fetch
+//! from memory than it saved as soon as there were thousands of them. And who is answered from a cache entry does not
+//! tell whether that host was there before.
 //!
 //! That of a listener is made of a connection that completed its handshake, and only such connections make it younger:
 //! forged SYNs neither fill this nor empty it. In a full archive the one makes room that was used longest ago, but
@@ -15,7 +15,7 @@ use base::{Addr, Endpoint, Instant};
 use tcp::Archived;
 use wire::packet::Template;
 
-use crate::listeners::ListenerId;
+use crate::tables::listeners::ListenerId;
 
 /// Seconds after its last use before which an entry is never evicted.
 const BUSY: u32 = 10;

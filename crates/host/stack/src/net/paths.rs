@@ -4,9 +4,9 @@ use base::{Addr, Duration, Endpoint, FlowKey, Instant};
 use std::collections::BTreeMap;
 use tcp::IsnSource;
 
-use crate::hosts::{self, Hosts};
-use crate::ip::{Ip, Way};
-use crate::neighbours::Neighbours;
+use crate::net::ip::{Ip, Way};
+use crate::net::neighbours::Neighbours;
+use crate::tables::host_cache::{Hosts, NONE};
 
 /// Destinations whose way is kept, at first and when they turn out to be too many for that.
 const CACHE: usize = 256;
@@ -53,7 +53,7 @@ struct Cached {
 
 /// Generation 0 is never an Ip's first.
 const NOWHERE: Cached = {
-    let path = Path { hop: 0, src: Addr::UNSPECIFIED_V6, mtu: 0, ts_offset: 0, host: hosts::NONE };
+    let path = Path { hop: 0, src: Addr::UNSPECIFIED_V6, mtu: 0, ts_offset: 0, host: NONE };
     Cached { dst: Addr::UNSPECIFIED_V6, generation: 0, before: 0, path }
 };
 
