@@ -101,8 +101,8 @@ impl Connection {
     /// buffer is what is too small.
     #[cold]
     pub(crate) fn note_starved(&mut self, cx: &mut Cx<'_>) {
-        let room = self.control.window().cwnd > self.flight() && self.snd_wnd > self.flight();
-        if room && self.unsent() == 0 && self.bits.has(Bits::NO_SPACE) && self.state.may_send() {
+        let room = self.control.window().cwnd > self.snd.flight() && self.snd.window() > self.snd.flight();
+        if room && self.snd.unsent() == 0 && self.bits.has(Bits::NO_SPACE) && self.state.may_send() {
             self.watch(cx, Bits::BUFFER_STARVED, true);
             self.put_limit(cx, Limit::Buffer);
         }
@@ -113,7 +113,7 @@ impl Connection {
         let (window, buffer) = self.watched();
         let account = self.account();
         Spans {
-            busy: read(self.busy_ms, now, !self.tx.is_empty()),
+            busy: read(self.busy_ms, now, self.snd.queued() > 0),
             window: read(account.window, now, window),
             buffer: read(account.buffer, now, buffer),
         }
@@ -126,7 +126,7 @@ impl Connection {
 
     /// Segments that `bytes` fill.
     pub(crate) fn segments(&self, bytes: u32) -> u32 {
-        bytes.div_ceil(self.snd_mss.into())
+        bytes.div_ceil(self.snd.mss().into())
     }
 
     /// A segment of `bytes` leaves once more. Without data it is a FIN, which counts as no segment with data at first
@@ -153,7 +153,7 @@ impl Connection {
     pub(crate) fn uncount(&mut self, tx: &Transmit) {
         if tx.len > 0 {
             let segments = tx.len.div_ceil(tx.mss.into());
-            self.data_out = self.data_out.wrapping_sub(segments);
+            self.snd.uncount_segments(segments);
             if tx.retransmit {
                 let account = &mut self.cold_mut().account;
                 account.again = account.again.wrapping_sub(segments);
@@ -173,7 +173,7 @@ impl Connection {
 
     /// The end: what was measured stands still.
     pub(crate) fn stop_counting(&mut self, cx: &mut Cx<'_>) {
-        if !self.tx.is_empty() {
+        if self.snd.queued() > 0 {
             self.note_busy(cx.now.as_millis() as u32, false);
         }
         if self.bits.has(Bits::WINDOW_STARVED | Bits::BUFFER_STARVED) {
@@ -187,12 +187,12 @@ impl Connection {
     /// still under way.
     pub(crate) fn delivered(&self) -> u32 {
         let fin = u32::from(self.bits.has(Bits::LONE_FIN));
-        let sent = self.data_out.wrapping_sub(self.account().again);
+        let sent = self.snd.data_segments().wrapping_sub(self.account().again);
         if !self.state.is_synchronized() {
             return 0;
         }
-        let waiting = self.flight() > self.tx.len();
-        let data = self.flight() - u32::from(waiting);
+        let waiting = self.snd.fin_in_flight();
+        let data = self.snd.flight() - u32::from(waiting);
         let missing = self.segments(data.saturating_sub(self.sacked())) + if waiting { fin } else { 0 };
         // A SYN and the data that it took along are one segment.
         let syn = u32::from(!self.bits.has(Bits::ACTIVE) || !self.bits.has(Bits::SYN_DATA_TAKEN));

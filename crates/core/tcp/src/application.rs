@@ -21,13 +21,13 @@ impl Connection {
         }
         let room = self.room_to_write(cx, data.len())?;
         let part = &data[..data.len().min(room)];
-        let mut taken = self.tx.append(cx.pool, part);
+        let mut taken = self.snd.buffer_mut().append(cx.pool, part);
         if taken < part.len() {
             taken += self.append_least(cx, &part[taken..]);
         }
         self.note_write(cx, taken, data.len());
         if taken == 0 {
-            if self.tx.is_empty() {
+            if self.snd.queued() == 0 {
                 self.arm_memory_retry(cx.now);
             }
             return Err(WriteError::NoMemory);
@@ -85,7 +85,7 @@ impl Connection {
             self.bits.set(Bits::NO_SPACE);
             return Ok(taken);
         }
-        let taken = self.tx.lend(bytes, part);
+        let taken = self.snd.buffer_mut().lend(bytes, part);
         self.note_write(cx, taken, range.len());
         self.after_hinted(cx, taken, range.len(), hints);
         Ok(taken)
@@ -111,10 +111,10 @@ impl Connection {
         let room = if self.bits.has(Bits::PIECES) {
             self.room_in_pieces(cx, wanted)
         } else {
-            if wanted > self.tx.room() || cx.pool.is_scarce() {
+            if wanted > self.snd.buffer().room() || cx.pool.is_scarce() {
                 self.grow_send_buffer(cx);
             }
-            self.tx.room()
+            self.snd.buffer().room()
         };
         if room == 0 {
             self.bits.set(Bits::NO_SPACE);
@@ -130,7 +130,7 @@ impl Connection {
             self.bits.set(Bits::NO_SPACE);
         }
         if taken > 0 {
-            if self.tx.len() as usize == taken {
+            if self.snd.queued() as usize == taken {
                 self.note_busy(cx.now.as_millis() as u32, true);
             }
             self.due |= Due::DATA;
@@ -290,7 +290,9 @@ impl Connection {
             State::Closed => {}
             State::SynSent => self.finish(cx),
             // Both FINs were sent: there is nothing left that a RST could tell (RFC 9293, section 3.10.5).
-            State::Closing | State::LastAck if self.tx.is_empty() && self.flight() > 0 => self.finish(cx),
+            State::Closing | State::LastAck if self.snd.queued() == 0 && self.snd.flight() > 0 => {
+                self.finish(cx)
+            }
             _ => {
                 self.error.get_or_insert(Error::Aborted);
                 self.reset(cx);
@@ -320,9 +322,9 @@ impl Connection {
         self.refresh_pacing(cx);
         self.heed_defaults(cx.config);
         if self.options.sndbuf != 0 {
-            self.tx.limit = self.options.sndbuf;
+            self.snd.buffer_mut().set_limit(self.options.sndbuf);
         }
-        if self.options.has(Switch::NODELAY) && !old.has(Switch::NODELAY) && self.unsent() > 0 {
+        if self.options.has(Switch::NODELAY) && !old.has(Switch::NODELAY) && self.snd.unsent() > 0 {
             // What waits leaves, even under a cork (tcp(7)).
             self.bits.set(Bits::FLUSH);
         }
@@ -369,8 +371,7 @@ impl Connection {
             queue.release(pool);
         }
         self.rx.release(pool);
-        self.tx.release(pool);
-        self.sent.release(pool.tx_times_mut());
+        self.snd.release(pool);
         self.forget_orphan(pool);
     }
 
@@ -380,10 +381,11 @@ impl Connection {
         if cx.pool.is_scarce() {
             return self.fit_send_buffer(cx);
         }
-        self.tx.limit = match self.options.sndbuf {
-            0 => self.tx.limit.max(self.grown_limit(cx)),
+        let limit = match self.options.sndbuf {
+            0 => self.snd.buffer().limit().max(self.grown_limit(cx)),
             fixed => fixed,
         };
+        self.snd.buffer_mut().set_limit(limit);
     }
 
     /// Bytes were acknowledged or sent, and a write waits for room: it is told when a third of the buffer is
@@ -414,7 +416,7 @@ impl Connection {
         if self.bits.has(Bits::PIECES | Bits::MARKED) {
             self.has_bounded_space()
         } else {
-            self.is_third_free(self.tx.len())
+            self.is_third_free(self.snd.queued())
         }
     }
 
@@ -422,11 +424,11 @@ impl Connection {
     #[cold]
     fn has_bounded_space(&self) -> bool {
         // Half of the mark, so that a writer does not wake for every segment.
-        let lowat = self.unsent().saturating_mul(2) < self.options.lowat();
+        let lowat = self.snd.unsent().saturating_mul(2) < self.options.lowat();
         self.is_third_free(self.charge()) && lowat && !self.marks_full()
     }
 
     fn is_third_free(&self, used: u32) -> bool {
-        self.tx.limit.saturating_sub(used) >= (used / 2).max(1)
+        self.snd.buffer().limit().saturating_sub(used) >= (used / 2).max(1)
     }
 }

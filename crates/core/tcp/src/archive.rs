@@ -81,7 +81,7 @@ impl Archived {
     pub(crate) fn opens(&self, conn: &Connection) -> bool {
         let (was, is) = (&self.start, conn);
         was.bits == is.bits
-            && (was.rcv_scale, was.path_mtu) == (is.rcv_scale, is.path_mtu)
+            && (was.rcv_scale, was.path_mtu) == (is.rcv_scale, is.snd.path_mtu())
             && was.options.max_seg == is.options.max_seg
             && (was.options.tos, was.options.ttl()) == (is.options.tos, is.options.ttl())
     }
@@ -105,7 +105,7 @@ impl Connection {
         if self.bits.has(Bits::NOT_CACHED)
             || options.max_pacing.is_some()
             || !options.times.is_predicted()
-            || (!active && self.peer_mss == 0)
+            || (!active && self.snd.peer_mss() == 0)
         {
             return None;
         }
@@ -126,10 +126,10 @@ impl Connection {
             conn.take_syn(cx, &self.syn_of_peer());
         }
         let agreed = Agreed {
-            peer_mss: conn.peer_mss,
-            snd_mss: conn.snd_mss,
+            peer_mss: conn.snd.peer_mss(),
+            snd_mss: conn.snd.mss(),
             rcv_mss: conn.rcv_mss,
-            snd_scale: conn.snd_scale,
+            snd_scale: conn.snd.scale(),
             offered: conn.rcv_adv.offset_from(conn.rcv_nxt),
         };
         let start = Start {
@@ -137,9 +137,9 @@ impl Connection {
             bits: conn.bits,
             quick: conn.quick,
             rcv_scale: conn.rcv_scale,
-            path_mtu: conn.path_mtu,
+            path_mtu: conn.snd.path_mtu(),
             rcvbuf: conn.rcvbuf,
-            sndbuf: conn.tx.limit,
+            sndbuf: conn.snd.buffer().limit(),
         };
         let shown = conn.show_opening(cx)?;
         Some((Archived { options: *options, start, ours, agreed }, shown))
@@ -155,8 +155,8 @@ impl Connection {
             window: 0,
             urgent: 0,
             options: Options {
-                mss: Some(self.peer_mss),
-                window_scale: has(Bits::SCALING).then_some(self.snd_scale),
+                mss: Some(self.snd.peer_mss()),
+                window_scale: has(Bits::SCALING).then_some(self.snd.scale()),
                 sack_permitted: has(Bits::SACK),
                 timestamps: has(Bits::TIMESTAMPS).then_some(Timestamps { val: 0, ecr: 0 }),
                 ..Options::NONE
@@ -199,7 +199,9 @@ impl Connection {
         conn.rcv_nxt = syn.seq + 1;
         conn.last_ack_sent = conn.rcv_nxt;
         conn.rcv_adv = conn.rcv_nxt + offered;
-        (conn.peer_mss, conn.snd_mss, conn.rcv_mss, conn.snd_scale) = (peer_mss, snd_mss, rcv_mss, snd_scale);
+        conn.snd.agree(peer_mss, snd_scale);
+        conn.snd.set_mss(snd_mss);
+        conn.rcv_mss = rcv_mss;
         if let Some(stamps) = syn.options.timestamps.filter(|_| conn.bits.has(Bits::TIMESTAMPS)) {
             conn.ts_recent = stamps.val;
         }

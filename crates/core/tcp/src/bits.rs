@@ -102,7 +102,7 @@ bits! {
     SYN_DATA,
     /// Data that went with a SYN was acknowledged, by the peer or by us.
     SYN_DATA_TAKEN,
-    /// In SYN-RECEIVED with a good cookie: the application reads and writes already, and `snd_una` stands behind the
+    /// In SYN-RECEIVED with a good cookie: the application reads and writes already, and SND.UNA stands behind the
     /// SYN-ACK.
     EARLY,
     /// The acknowledgment due is a challenge, which carries nothing else.

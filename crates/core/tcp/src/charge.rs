@@ -44,11 +44,11 @@ impl Connection {
 
     /// Returns the bytes charged to the buffer.
     pub(crate) fn charge(&self) -> u32 {
-        let held = self.tx.len();
+        let held = self.snd.queued();
         if !self.bits.has(Bits::CHARGED) {
             return held;
         }
-        let unsent = self.unsent();
+        let unsent = self.snd.unsent();
         let waiting = PIECE.saturating_mul(unsent.div_ceil(self.piece()));
         self.charge_sent(held - unsent).saturating_add(unsent).saturating_add(waiting)
     }
@@ -58,16 +58,16 @@ impl Connection {
     }
 
     fn whole(&self, bytes: u32) -> u32 {
-        let mss = u32::from(self.snd_mss);
+        let mss = u32::from(self.snd.mss());
         (bytes - bytes % mss).max(mss)
     }
 
     /// Bytes of a piece.
     fn piece(&self) -> u32 {
         if !self.bits.has(Bits::CHARGED) {
-            return SUPER_SEGMENT * u32::from(self.snd_mss);
+            return SUPER_SEGMENT * u32::from(self.snd.mss());
         }
-        let window = self.snd_wnd_max;
+        let window = self.snd.largest_window();
         let half = if window > TINY_WINDOW { window / 2 } else { window.max(1) };
         self.whole(half.min(PIECE_MAX))
     }
@@ -79,8 +79,8 @@ impl Connection {
 
     /// Returns the bytes that may leave at once, in whole segments.
     fn leaves(&self) -> u32 {
-        let window = self.snd_wnd.saturating_sub(self.flight()).min(self.congestion_room());
-        window - window % u32::from(self.snd_mss)
+        let window = self.snd.usable_window().min(self.congestion_room());
+        window - window % u32::from(self.snd.mss())
     }
 
     /// Bytes that may be written where they lie in pieces: those that leave at once, and behind them as many pieces as
@@ -90,10 +90,10 @@ impl Connection {
         if self.bits.has(Bits::CHARGED) {
             self.lay_pieces();
         }
-        if cx.pool.is_scarce() || (!self.bits.has(Bits::CHARGED) && wanted > self.tx.room()) {
+        if cx.pool.is_scarce() || (!self.bits.has(Bits::CHARGED) && wanted > self.snd.buffer().room()) {
             self.grow_send_buffer(cx);
         }
-        let (lowat, unsent, piece) = (self.options.lowat(), self.unsent(), self.piece());
+        let (lowat, unsent, piece) = (self.options.lowat(), self.snd.unsent(), self.piece());
         if unsent >= lowat {
             return 0;
         }
@@ -106,7 +106,7 @@ impl Connection {
         let most = if self.bits.has(Bits::CHARGED) {
             most.min(self.most_unsent(leaves, piece))
         } else {
-            most.min(unsent.saturating_add(self.tx.room() as u32))
+            most.min(unsent.saturating_add(self.snd.buffer().room() as u32))
         };
         most.saturating_sub(unsent) as usize
     }
@@ -114,9 +114,9 @@ impl Connection {
     /// The most that may wait unsent before the charge reaches the limit.
     fn most_unsent(&self, leaves: u32, piece: u32) -> u32 {
         let begin = |charged: u32, piece: u32| {
-            self.tx.limit.saturating_sub(charged).div_ceil(piece + PIECE).saturating_mul(piece)
+            self.snd.buffer().limit().saturating_sub(charged).div_ceil(piece + PIECE).saturating_mul(piece)
         };
-        let sent = self.tx.len() - self.unsent();
+        let sent = self.snd.queued() - self.snd.unsent();
         let now = begin(self.charge_sent(sent), self.burst());
         if now < leaves {
             return now;
@@ -126,18 +126,18 @@ impl Connection {
 
     /// A write is about to be taken: where the pieces begin that do not leave at once.
     fn lay_pieces(&mut self) {
-        if self.unsent() == 0 {
-            self.cold_mut().pieces = self.snd_nxt + self.leaves();
+        if self.snd.unsent() == 0 {
+            self.cold_mut().pieces = self.snd.nxt() + self.leaves();
         }
     }
 
     /// Bytes that may leave in one burst before a piece ends.
     pub(crate) fn within_piece(&self, most: u32) -> u32 {
         let Some(cold) = self.cold().filter(|_| self.bits.has(Bits::CHARGED)) else { return most };
-        let (piece, ahead) = (self.piece(), self.snd_nxt.distance_from(cold.pieces));
+        let (piece, ahead) = (self.piece(), self.snd.nxt().distance_from(cold.pieces));
         let left = match u32::try_from(ahead) {
             Ok(behind) => piece - behind % piece,
-            Err(_) => cold.pieces.offset_from(self.snd_nxt),
+            Err(_) => cold.pieces.offset_from(self.snd.nxt()),
         };
         // Pieces that were laid for segments of another size do not end where segments do.
         most.min(self.whole(left))
@@ -146,14 +146,14 @@ impl Connection {
     /// The limit of a buffer that grows by itself: twice the congestion window, or, as Linux sets it, room for two
     /// windows of segments, each with the memory that it costs (tcp_sndbuf_expand).
     pub(crate) fn grown_limit(&self, cx: &Cx<'_>) -> u32 {
-        let mss = u32::from(self.snd_mss);
+        let mss = u32::from(self.snd.mss());
         let cwnd = self.control.window().cwnd;
         if !self.bits.has(Bits::CHARGED) {
             return cwnd.saturating_mul(2).clamp(cx.config.sndbuf.0, cx.config.sndbuf.1);
         }
         if self.pipe() >= cwnd - cwnd % mss {
             // Who fills the congestion window has enough to send.
-            return self.tx.limit;
+            return self.snd.buffer().limit();
         }
         let each = (mss + 640).next_power_of_two() + 256;
         let segments = (cwnd / mss).max(SEGMENTS_MIN);

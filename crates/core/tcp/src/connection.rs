@@ -26,9 +26,8 @@ use crate::rack::Reordering;
 use crate::reassembly::Reassembly;
 use crate::recovery::Loss;
 use crate::rtt::Rtt;
-use crate::scale::{from_field, shift_for};
-use crate::send_buffer::SendBuffer;
-use crate::sent::Sent;
+use crate::scale::{MAX_SHIFT, from_field, shift_for};
+use crate::sender::Sender;
 use crate::start::{Fresh, Start};
 use crate::timers::{Tick, Timers};
 use crate::window::Tuner;
@@ -55,13 +54,6 @@ pub struct Open {
 /// then `poll_timeout`.
 ///
 /// ```text
-/// Send:                snd_una               snd_nxt          snd_una + tx.len()
-///      ────────────────┬─────────────────────┬────────────────┬─────┬───────────
-///       acknowledged   │      in flight      │    not sent    │ FIN │
-///      ────────────────┴─────────────────────┴────────────────┴─────┴───────────
-///                      │<──────── tx: the send buffer ───────>│
-///                      │<── snd_wnd: the peer's window ──>│
-///
 /// Receive:  rx's head          rcv_nxt                         rcv_adv
 ///      ─────┬──────────────────┬───────────────────────────────┬────────────────
 ///       read│     readable     │ hole │ out of order │ hole │  │ not allowed yet
@@ -69,8 +61,6 @@ pub struct Open {
 ///           │<─────────────── rx: the receive buffer ─────────>│
 ///                   last_ack_sent lies at or before rcv_nxt
 /// ```
-/// Before our SYN is acknowledged `snd_una` is its number and `tx` holds only what goes with the SYN. Our FIN
-/// occupies the byte behind `tx`; it was sent if the flight is longer than `tx`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Connection {
@@ -85,47 +75,25 @@ pub struct Connection {
     /// The flags, of those that decide, of what takes the short path.
     pub(crate) predicted: Flags,
     pub(crate) bits: Bits,
-    pub(crate) snd_una: Seq,
-    pub(crate) snd_nxt: Seq,
-    pub(crate) snd_wnd: u32,
-    /// Sequence number of the segment that last set `snd_wnd`. (SND.WL2 is not needed: an acknowledgment
-    /// below SND.UNA never gets as far as the window.)
-    pub(crate) snd_wl1: Seq,
+    pub(crate) snd: Sender,
     pub(crate) rcv_nxt: Seq,
     /// Right edge of the window we advertised: never moves left.
     pub(crate) rcv_adv: Seq,
     pub(crate) last_ack_sent: Seq,
     pub(crate) ts_recent: u32,
-    /// The most that was in flight at once in the round trip that ends with `round_end`.
-    pub(crate) round_flight: u32,
-    pub(crate) round_end: Seq,
-    /// An acknowledgment beyond this one gives the next sample of the round-trip time.
-    pub(crate) rtt_seq: Seq,
-    /// When what is in flight left.
-    pub(crate) sent: Sent,
-    /// Segments that left with data, again or not.
-    pub(crate) data_out: u32,
     /// Exists while the peer misses something, or may.
     pub(crate) loss: Option<Box<Loss>>,
     /// Exists while we miss something.
     pub(crate) reassembly: Option<Box<Reassembly>>,
 
     pub(crate) rx: Chain,
-    pub(crate) tx: SendBuffer,
-    /// Bytes of data in a full segment.
-    pub(crate) snd_mss: u16,
     /// Estimate of the peer's full segments.
     pub(crate) rcv_mss: u16,
-    pub(crate) snd_scale: u8,
     pub(crate) rcv_scale: u8,
-    /// Duplicate acknowledgments in a row.
-    pub(crate) dup_acks: u8,
     /// Doublings of the retransmission timeout.
     pub(crate) backoff: u8,
     /// Receive buffer now allowed, bytes.
     pub(crate) rcvbuf: u32,
-    /// End of the last segment sent that was not full (Minshall's form of Nagle's algorithm).
-    pub(crate) snd_small: Seq,
 
     pub(crate) timers: Timers,
     pub(crate) rtt: Rtt,
@@ -135,11 +103,10 @@ pub struct Connection {
     pub(crate) last_rcv_ms: u32,
     /// When data last left, milliseconds.
     pub(crate) last_send_ms: u32,
-    /// Largest window the peer ever offered.
-    pub(crate) snd_wnd_max: u32,
     pub(crate) ts_offset: u32,
     pub(crate) segs_in: u32,
     pub(crate) segs_out: u32,
+    pub(crate) retransmits: u32,
 
     pub(crate) control: Control,
 
@@ -154,15 +121,12 @@ pub struct Connection {
     pub(crate) bytes_acked: u64,
     /// Exists once it was needed.
     cold: Option<Box<Cold>>,
-    pub(crate) path_mtu: u16,
-    pub(crate) peer_mss: u16,
     pub(crate) error: Option<Error>,
     /// Timeouts in a row without any progress, or probes without an answer.
     pub(crate) retries: u8,
     /// The retransmission timeout's own date while `timers.rtx` stands for an earlier one ([`Bits::TAIL_PROBE`],
     /// [`Bits::REORDERING`]).
     pub(crate) rto_at: Tick,
-    pub(crate) retransmits: u32,
     /// When our SYN left first, the data now being retransmitted last made progress, or the last keepalive probe left;
     /// milliseconds.
     pub(crate) stalled_ms: u32,
@@ -236,37 +200,23 @@ impl Connection {
             keep_probes: 0,
             predicted: NOTHING,
             bits: start.bits,
-            snd_una: open.isn,
-            snd_nxt: open.isn,
-            snd_wnd: 0,
-            snd_wl1: open.isn,
+            snd: Sender::new(open.isn, start.sndbuf, start.path_mtu),
             rcv_nxt: Seq::new(0),
             rcv_adv: Seq::new(0),
             last_ack_sent: Seq::new(0),
             ts_recent: 0,
-            round_flight: 0,
-            round_end: open.isn,
-            rtt_seq: open.isn,
-            sent: Sent::new(open.isn),
-            data_out: 0,
             loss: None,
             reassembly: None,
             rx: Chain::new(),
-            tx: SendBuffer::new(start.sndbuf),
-            snd_mss: path::MIN_MSS,
             rcv_mss: path::MIN_MSS,
-            snd_scale: 0,
             rcv_scale: start.rcv_scale,
-            dup_acks: 0,
             backoff: 0,
             rcvbuf: start.rcvbuf,
-            snd_small: open.isn,
             timers: Timers::default(),
             rtt: Rtt::told(open.hint.rto_us),
             rto_us: 0,
             last_rcv_ms: cx.now.as_millis() as u32,
             last_send_ms: cx.now.as_millis() as u32,
-            snd_wnd_max: 0,
             ts_offset: open.ts_offset,
             segs_in: 0,
             segs_out: 0,
@@ -278,8 +228,6 @@ impl Connection {
             bytes_received: 0,
             bytes_acked: 0,
             cold: None,
-            path_mtu: start.path_mtu,
-            peer_mss: 0,
             error: None,
             retries: 0,
             rto_at: Tick::default(),
@@ -395,20 +343,14 @@ impl Connection {
         conn.rcv_adv = conn.rcv_nxt + cx.config.rcvbuf.0.min(u16::MAX.into());
         conn.ts_offset = cookie.ts_offset;
         conn.due = Due::default();
-        conn.begin_sending_at(ack.ack);
+        conn.snd.begin_at(ack.ack);
         conn.last_ack_sent = conn.rcv_nxt;
-        conn.set_send_window(from_field(ack.window, conn.snd_scale), ack.seq);
+        conn.set_send_window(from_field(ack.window, conn.snd.scale()), ack.seq);
         if conn.bits.has(Bits::ACCECN) {
             conn.take_greeting(cx, ack);
         }
         conn.establish(cx);
         conn
-    }
-
-    /// Nothing is in flight, and `first` is the next number to send.
-    pub(crate) fn begin_sending_at(&mut self, first: Seq) {
-        (self.snd_una, self.snd_nxt, self.snd_small, self.rtt_seq) = (first, first, first, first);
-        self.sent = Sent::new(first);
     }
 
     /// The peer's SYN: its number, its options, its window (never scaled here, RFC 7323, section 2.2).
@@ -424,22 +366,21 @@ impl Connection {
         self.negotiate_ecn(cx, syn);
         let ours = self.bits;
         self.bits.put(Bits::SACK, ours.has(Bits::SACK) && syn.options.sack_permitted);
-        match syn.options.window_scale.filter(|_| ours.has(Bits::SCALING)) {
-            Some(shift) => self.snd_scale = shift.min(crate::scale::MAX_SHIFT),
-            None => {
-                self.bits.clear(Bits::SCALING);
-                (self.snd_scale, self.rcv_scale) = (0, 0);
-            }
+        let scale = syn.options.window_scale.filter(|_| ours.has(Bits::SCALING));
+        if scale.is_none() {
+            self.bits.clear(Bits::SCALING);
+            self.rcv_scale = 0;
         }
         match syn.options.timestamps.filter(|_| ours.has(Bits::TIMESTAMPS)) {
             Some(ts) => self.ts_recent = ts.val,
             None => self.bits.clear(Bits::TIMESTAMPS),
         }
-        self.peer_mss = syn.options.mss.unwrap_or(path::default_mss(&self.key)).max(path::MIN_MSS);
+        let peer_mss = syn.options.mss.unwrap_or(path::default_mss(&self.key)).max(path::MIN_MSS);
+        self.snd.agree(peer_mss, scale.map_or(0, |shift| shift.min(MAX_SHIFT)));
         self.refresh_mss(cx.config);
-        self.rcv_mss = self.snd_mss.min(path::RCV_MSS_GUESS);
+        self.rcv_mss = self.snd.mss().min(path::RCV_MSS_GUESS);
         if cx.config.quirks.round_rcvbuf && self.options.rcvbuf == 0 {
-            self.rcvbuf = self.rcvbuf.next_multiple_of(self.advertised_mss().min(self.peer_mss).into());
+            self.rcvbuf = self.rcvbuf.next_multiple_of(self.advertised_mss().min(peer_mss).into());
         }
         self.set_send_window(from_field(syn.window, 0), syn.seq);
     }
@@ -454,13 +395,10 @@ impl Connection {
         }
         let mut path = self.path_info(cx);
         if self.bits.has(Bits::ACCECN) && self.takes_marked_greeting() {
-            path.initial_window = self.snd_mss.into();
+            path.initial_window = self.snd.mss().into();
         }
         self.begin_policy(cx, &path);
         self.retries = 0;
-        if self.flight() == 0 {
-            self.snd_small = self.snd_una;
-        }
         self.events |= Events::CONNECTED | Events::WRITABLE;
         self.set_state(cx, State::Established);
         // Where there is a sample, it was taken just now, and the timeout follows it already.
@@ -495,7 +433,7 @@ impl Connection {
 
     pub(crate) fn path_info(&self, cx: &Cx<'_>) -> PathInfo {
         PathInfo {
-            mss: self.snd_mss.into(),
+            mss: self.snd.mss().into(),
             srtt: self.rtt.is_measured().then(|| self.rtt.srtt()),
             initial_window: self.initial_window(cx),
             ssthresh: self.cold().map(|cold| cold.ssthresh).filter(|&told| told != 0),
@@ -513,7 +451,7 @@ impl Connection {
     /// Returns the rarely used state, created if it does not exist.
     #[inline(always)]
     pub(crate) fn cold_mut(&mut self) -> &mut Cold {
-        let una = self.snd_una;
+        let una = self.snd.una();
         self.cold.get_or_insert_with(|| {
             Box::new(Cold {
                 tuner: None,
@@ -553,11 +491,6 @@ impl Connection {
         self.cold.as_deref_mut()
     }
 
-    /// Bytes (and SYN or FIN) sent and not acknowledged.
-    pub(crate) fn flight(&self) -> u32 {
-        self.snd_nxt.offset_from(self.snd_una)
-    }
-
     /// May data be sent? See [`State::may_send`].
     pub(crate) fn may_send(&self) -> bool {
         self.state.may_send() || (self.is_early() && self.state == State::SynReceived)
@@ -565,28 +498,25 @@ impl Connection {
 
     /// Is anything waiting to be sent for the first time?
     pub(crate) fn has_unsent(&self) -> bool {
-        let flight = self.flight();
         self.may_send()
-            && (flight < self.tx.len() || (flight == self.tx.len() && self.bits.has(Bits::WRITE_CLOSED)))
+            && (self.snd.unsent() > 0 || (self.bits.has(Bits::WRITE_CLOSED) && !self.snd.fin_in_flight()))
     }
 
     /// The end: nothing more is sent but what `due` still asks for; what was received stays readable.
     pub(crate) fn finish(&mut self, cx: &mut Cx<'_>) {
         cx.counters.closed += 1;
         self.stop_counting(cx);
-        self.tx.release(cx.pool);
+        self.snd.release(cx.pool);
         if self.bits.has(Bits::MARKED) {
             self.settle_marks();
         }
-        self.sent.release(cx.pool.tx_times_mut());
         self.loss = None;
         self.forget_out_of_order(cx);
         if self.bits.has(Bits::ORPHAN) {
             self.rx.release(cx.pool);
             self.forget_orphan(cx.pool);
         }
-        self.snd_nxt = self.bare_seq();
-        self.snd_una = self.snd_nxt;
+        self.snd.end_at(self.bare_seq());
         self.timers = Timers::default();
         self.events |= Events::CLOSED;
         self.due = Due::default();

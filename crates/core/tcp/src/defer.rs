@@ -48,7 +48,7 @@ impl Connection {
             self.bits.set(Bits::DEFERRED);
             let begun = self.timers.rtx.as_nanos().saturating_sub(u64::from(self.rto_us) * 1_000);
             self.timers.rtx = Instant::from_nanos(begun) + self.deferral();
-            let left = self.sent.retire(cx.pool.tx_times_mut(), seg.ack);
+            let left = self.snd.when_left(cx.pool.tx_times_mut(), seg.ack);
             self.measure_rtt(cx, seg, left);
         }
         if seg.options.timestamps.is_some_and(|ts| !ts_before(ts.val, self.ts_recent)) {

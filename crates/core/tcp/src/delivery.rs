@@ -131,7 +131,7 @@ impl Connection {
     #[cold]
     pub(crate) fn switch_sampling(&mut self, on: bool) {
         self.bits.put(Bits::SAMPLED, on);
-        let una = self.snd_una;
+        let una = self.snd.una();
         self.cold_mut().delivery = on.then(|| Box::new(Delivery::new(una)));
     }
 
@@ -145,7 +145,7 @@ impl Connection {
     pub(crate) fn note_sampled(&mut self, cx: &Cx<'_>, start: Seq, end: Seq, again: bool) {
         let new = if again { 0 } else { end.offset_from(start) };
         let pipe = self.pipe();
-        let limited = self.unsent() == 0 && pipe < self.control.window().cwnd;
+        let limited = self.snd.unsent() == 0 && pipe < self.control.window().cwnd;
         let Some(delivery) = self.delivery_mut() else { return };
         delivery.on_sent(cx.now, (start, end), again, pipe.saturating_sub(new));
         if limited {
@@ -172,7 +172,7 @@ impl Connection {
     /// An acknowledgment delivered `bytes`: the sample. One over less than the smallest round trip is none: something
     /// was acknowledged before it can have arrived, or the clock is too coarse.
     fn sample_delivery(&mut self, cx: &Cx<'_>, bytes: u32) -> Option<RateSample> {
-        let (una, min_rtt) = (self.snd_una, self.rtt.min_rtt());
+        let (una, min_rtt) = (self.snd.una(), self.rtt.min_rtt());
         let mut delivery = self.cold_mut().delivery.take()?;
         let newest = delivery.newest(una, self.loss.as_ref().map(|loss| &loss.board));
         let then = newest.as_ref().map(|left| &left.then);

@@ -73,9 +73,9 @@ impl Connection {
     /// with an echo, and every packet of the echo.
     pub(crate) fn take_classic(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
         let echoed = seg.flags.has(Flags::ECE);
-        let bytes = acked.min(self.tx.len());
+        let bytes = self.snd.data_in(acked);
         if bytes > 0 && self.control.needs().echoes {
-            let segments = bytes.div_ceil(self.snd_mss.into());
+            let segments = bytes.div_ceil(self.snd.mss().into());
             let marked = |count: u32| if echoed { count } else { 0 };
             self.control.on_ecn(&EcnFeedback {
                 now: cx.now,
@@ -103,13 +103,13 @@ impl Connection {
     /// Something of ours was marked. True if the window was reduced for it.
     /// RFC 3168, 6.1.2-1 and 6.1.2-2.
     pub(crate) fn on_marks(&mut self, cx: &mut Cx<'_>) -> bool {
-        let flight = self.flight();
+        let flight = self.snd.flight();
         if self.phase() != Phase::Disorder || flight == 0 {
             return false;
         }
         cx.counters.ecn_reductions += 1;
         self.tell_congestion(cx, Signal::Ecn);
-        let (nxt, target) = (self.snd_nxt, self.control.window().cwnd);
+        let (nxt, target) = (self.snd.nxt(), self.control.window().cwnd);
         let loss = self.loss();
         loss.phase = Phase::Reduced;
         loss.recover = nxt;

@@ -33,8 +33,8 @@ impl Connection {
     /// was needless.
     /// RFC 5682, 2.1-2, 2.1-3 and 2.1-5.
     pub(crate) fn test_timeout(&mut self, una: Seq, sacked: &Sacked) -> bool {
-        let advanced = una.after(self.snd_una);
-        let room = self.has_unsent() && self.snd_wnd > self.flight();
+        let advanced = una.after(self.snd.una());
+        let room = self.has_unsent() && self.snd.window() > self.snd.flight();
         let Some(loss) = self.loss.as_mut().filter(|loss| loss.phase == Phase::Timeout) else { return false };
         let (now, needless) = match loss.frto {
             Frto::Off => return false,

@@ -27,7 +27,7 @@ impl Connection {
         TimeWait {
             key: self.key,
             until: cx.now + cx.config.time_wait,
-            snd_nxt: self.snd_nxt,
+            snd_nxt: self.snd.nxt(),
             rcv_nxt: self.rcv_nxt,
             ts_recent: self.ts_recent,
             ts_offset: self.ts_offset,
@@ -69,7 +69,7 @@ impl Connection {
     /// Bytes writable now (0 when not writable).
     pub fn writable(&self) -> u32 {
         let open = matches!(self.state, State::Established | State::CloseWait) || self.may_write_early();
-        if open && self.has_space() { self.tx.limit - self.tx.len() } else { 0 }
+        if open && self.has_space() { self.snd.buffer().limit() - self.snd.queued() } else { 0 }
     }
 
     fn may_write_early(&self) -> bool {
@@ -98,12 +98,12 @@ impl Connection {
 
     /// Bytes not yet acknowledged (SIOCOUTQ).
     pub fn unacked(&self) -> u32 {
-        self.tx.len()
+        self.snd.queued()
     }
 
     /// Bytes not yet sent (SIOCOUTQNSD).
     pub fn unsent(&self) -> u32 {
-        self.tx.len().saturating_sub(self.flight())
+        self.snd.unsent()
     }
 
     /// Takes the pending error (SO_ERROR). Where there is none, it is what ICMP said since something was acknowledged
@@ -112,7 +112,7 @@ impl Connection {
         let said = self.cold().and_then(|cold| cold.soft_error).filter(|_| self.state != State::Closed);
         if let (None, Some((error, una))) = (self.error, said) {
             self.cold_mut().soft_error = None;
-            return (una == self.snd_una).then_some(error);
+            return (una == self.snd.una()).then_some(error);
         }
         self.error.take()
     }
@@ -139,9 +139,9 @@ impl Connection {
 
     /// Everything TCP_INFO shows, and more.
     pub fn info(&self, now: Instant) -> Info {
-        let unacked = u64::from(self.tx.len());
+        let unacked = u64::from(self.snd.queued());
         let (sacked, lost, sent_again) = self.trouble();
-        let probing = self.snd_wnd == 0 && self.flight() == 0;
+        let probing = self.snd.window() == 0 && self.snd.flight() == 0;
         let (account, spans) = (self.account(), self.spans(now.as_millis() as u32));
         let ago = |ms: u32| Duration::from_millis((now.as_millis() as u32).wrapping_sub(ms).into());
         Info {
@@ -152,14 +152,14 @@ impl Connection {
             rttvar: self.rtt.rttvar(),
             min_rtt: self.rtt.min_rtt(),
             rto: Duration::from_micros(self.rto_us.into()),
-            snd_mss: self.snd_mss,
+            snd_mss: self.snd.mss(),
             rcv_mss: self.rcv_mss,
-            snd_una: self.snd_una,
-            snd_nxt: self.snd_nxt,
+            snd_una: self.snd.una(),
+            snd_nxt: self.snd.nxt(),
             rcv_nxt: self.rcv_nxt,
-            snd_wnd: self.snd_wnd,
+            snd_wnd: self.snd.window(),
             rcv_wnd: self.receive_window(),
-            scale: (self.snd_scale, self.rcv_scale),
+            scale: (self.snd.scale(), self.rcv_scale),
             timestamps: self.bits.has(Bits::TIMESTAMPS),
             usec_timestamps: self.bits.has(Bits::MICROS),
             sack: self.bits.has(Bits::SACK),
@@ -168,12 +168,12 @@ impl Connection {
             accecn: self.accecn_info(),
             syn_data: self.bits.has(Bits::SYN_DATA_TAKEN),
             nodelay: self.options.has(Switch::NODELAY),
-            disorder: self.phase() == Phase::Disorder && (sacked > 0 || self.dup_acks > 0),
+            disorder: self.phase() == Phase::Disorder && (sacked > 0 || self.snd.duplicates() > 0),
             reduced: self.phase() == Phase::Reduced,
             recovery: self.phase() == Phase::Fast,
             loss: self.phase() == Phase::Timeout,
             in_flight: self.pipe(),
-            flight: self.flight(),
+            flight: self.snd.flight(),
             sacked,
             lost,
             sent_again: sent_again.max(self.syn_data_again()),
@@ -188,16 +188,16 @@ impl Connection {
             bytes_received: self.bytes_received,
             segs_out: self.segs_out.into(),
             segs_in: self.segs_in.into(),
-            sndbuf: (self.tx.limit, self.tx.len()),
+            sndbuf: (self.snd.buffer().limit(), self.snd.queued()),
             rcvbuf: (self.rcvbuf, self.rx.len()),
             reassembly: self.reassembly_info(account.refused),
-            path_mtu: self.path_mtu,
+            path_mtu: self.snd.path_mtu(),
             adv_mss: self.advertised_mss(),
             rcv_rtt: self.receiver_rtt(),
             probes: if probing { self.retries } else { self.keep_probes },
             window_limited: self.bits.has(Bits::CWND_LIMITED),
             delivery: self.sampled_rate().or_else(|| self.delivery_rate()),
-            data_segs_out: self.data_out,
+            data_segs_out: self.snd.data_segments(),
             data_segs_in: self.data_in,
             delivered: self.delivered(),
             delivered_marked: account.marked,
@@ -223,6 +223,6 @@ impl Connection {
     /// How fast data arrives, as far as whole round trips tell: the most that was in flight in the last one, in the
     /// time that a round trip takes.
     fn delivery_rate(&self) -> Option<Rate> {
-        self.rtt.is_measured().then(|| Rate::over(self.round_flight.into(), self.rtt.srtt()))
+        self.rtt.is_measured().then(|| Rate::over(self.snd.round_flight().into(), self.rtt.srtt()))
     }
 }

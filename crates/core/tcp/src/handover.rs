@@ -88,21 +88,21 @@ impl Connection {
         if !done && self.state != State::SynReceived || self.bits.0 & known != 0 {
             return None;
         }
-        if done && (self.flight() > 0 || self.unsent() > 0) {
+        if done && (self.snd.flight() > 0 || self.snd.unsent() > 0) {
             return None;
         }
         let peer_closed = self.bits.has(Bits::PEER_FIN);
         let received = self.readable() + u32::from(peer_closed);
         Some(Handover {
-            isn: if done { self.snd_una - 1 } else { self.snd_una },
+            isn: if done { self.snd.una() - 1 } else { self.snd.una() },
             ts_offset: self.ts_offset,
             peer_isn: self.rcv_nxt - received - 1,
-            peer_mss: self.peer_mss,
-            scales: self.bits.has(Bits::SCALING).then_some((self.snd_scale, self.rcv_scale)),
+            peer_mss: self.snd.peer_mss(),
+            scales: self.bits.has(Bits::SCALING).then_some((self.snd.scale(), self.rcv_scale)),
             sack: self.bits.has(Bits::SACK),
             ts_recent: (self.bits.0 & Bits::TIMESTAMPS.0 != 0).then_some(self.ts_recent),
             ecn: self.bits.has(Bits::ECN),
-            window: done.then(|| to_field(self.snd_wnd, self.snd_scale)),
+            window: done.then(|| to_field(self.snd.window(), self.snd.scale())),
             peer_closed,
         })
     }
@@ -124,8 +124,8 @@ impl Connection {
         }
         let Some(window) = state.window else { return conn };
         conn.due = Due::default();
-        conn.begin_sending_at(state.isn + 1);
-        conn.set_send_window(from_field(window, conn.snd_scale), state.peer_isn + 1);
+        conn.snd.begin_at(state.isn + 1);
+        conn.set_send_window(from_field(window, conn.snd.scale()), state.peer_isn + 1);
         conn.establish(cx);
         conn
     }

@@ -39,7 +39,7 @@ impl Connection {
     /// RFC 9293, MUST-47, MUST-54, MUST-56 and SHLD-25; RFC 5927, 4.1-1 and 5.2-1; RFC 8201, 4-5.
     pub fn on_icmp(&mut self, cx: &mut Cx<'_>, kind: IcmpError, seq: Seq) {
         let first = self.syn_seq();
-        if self.state == State::Closed || !seq.in_window(first, self.snd_nxt.offset_from(first)) {
+        if self.state == State::Closed || !seq.in_window(first, self.snd.nxt().offset_from(first)) {
             cx.counters.icmp_ignored += 1;
             return;
         }
@@ -66,7 +66,7 @@ impl Connection {
         // RFC 9293, section 3.9.2.2: no ICMP error may abort a connection; but it explains a later timeout.
         cx.counters.icmp_soft += 1;
         if error != Error::Refused {
-            let una = self.snd_una;
+            let una = self.snd.una();
             self.cold_mut().soft_error = Some((error, una));
         }
     }
@@ -81,7 +81,7 @@ impl Connection {
                 let refused = self.mtu_refused(seq);
                 let told = PLATEAUS.into_iter().find(|&plateau| plateau < refused).unwrap_or(least);
                 // What was said of a probe does not touch what is known to pass.
-                if refused > self.path_mtu { told.max(self.path_mtu) } else { told }
+                if refused > self.snd.path_mtu() { told.max(self.snd.path_mtu()) } else { told }
             }
             mtu => mtu,
         };
@@ -90,12 +90,12 @@ impl Connection {
             cx.counters.mtu_probes_lost += 1;
             return;
         }
-        if mtu >= self.path_mtu {
+        if mtu >= self.snd.path_mtu() {
             cx.counters.icmp_ignored += 1;
             return;
         }
         cx.counters.mtu_reductions += 1;
-        self.path_mtu = mtu;
+        self.snd.set_path_mtu(mtu);
         if !self.state.is_synchronized() {
             if self.state == State::SynSent && self.bits.has(Bits::SYN_DATA) {
                 // The SYN was too large because of its data: a plain one is sure to pass.
@@ -103,16 +103,16 @@ impl Connection {
             }
             return;
         }
-        let before = self.snd_mss;
+        let before = self.snd.mss();
         self.refresh_mss(cx.config);
-        if self.snd_mss >= before || self.phase() == Phase::Timeout {
+        if self.snd.mss() >= before || self.phase() == Phase::Timeout {
             return;
         }
         if self.may_resegment(cx) {
             self.send_again(Phase::Resegment);
         } else {
             cx.counters.resegments_withheld += 1;
-            self.cold_mut().shortened = Some(self.snd_nxt);
+            self.cold_mut().shortened = Some(self.snd.nxt());
         }
     }
 

@@ -79,7 +79,7 @@ impl Connection {
             State::SynSent | State::SynReceived => Timer::Handshake,
             _ if self.bits.has(Bits::REORDERING) => Timer::Reordering,
             _ if self.bits.has(Bits::TAIL_PROBE) => Timer::TailProbe,
-            _ if self.flight() == 0 || self.snd_wnd == 0 => Timer::Persist,
+            _ if self.snd.flight() == 0 || self.snd.window() == 0 => Timer::Persist,
             _ => Timer::Retransmission,
         }
     }

@@ -3,7 +3,7 @@
 //! Nothing here reads a clock, knows a thread or touches a device. The caller passes time and the core's
 //! shared things in a [`Cx`].
 //!
-//! `connection` holds the variables and their drawing, `bits` its flags. `input` is the list of checks of RFC 9293,
+//! `connection` holds the variables, `sender` those of the send sequence space, `bits` its flags. `input` is the list of checks of RFC 9293,
 //! section 3.10.7, in its order, with a short path in front; `output` decides on the next segment and builds it;
 //! `application` is what the owner calls. `sent` knows when what is in flight left, `rack` tells losses by it,
 //! `tail_probe` asks when nothing comes back. `recovery` repairs, `prr` meters it, `retransmission` chooses what is
@@ -71,6 +71,7 @@ mod rtt;
 mod scale;
 mod scoreboard;
 mod send_buffer;
+mod sender;
 mod sent;
 mod start;
 mod state;

@@ -187,7 +187,7 @@ impl Connection {
     /// The core has no frame for what it could send, or its port takes no more.
     #[cold]
     pub fn on_blocked(&mut self, cx: &mut Cx<'_>) {
-        if self.unsent() > 0 && self.may_send() {
+        if self.snd.unsent() > 0 && self.may_send() {
             self.put_limit(cx, Limit::Stack);
         }
     }
@@ -204,14 +204,14 @@ impl Connection {
 
     #[cold]
     fn limit_of_waiting(&self, config: &Config) -> Limit {
-        let full = self.unsent().min(self.snd_mss.into());
+        let full = self.snd.unsent().min(self.snd.mss().into());
         if full == 0 || self.phase().repairs() || !self.may_send() {
             return self.limit_of_idle();
         }
         if self.bits.has(Bits::PACE_WAIT) && !self.is_paced_by_window(config) {
             return Limit::Pacing;
         }
-        let (window, congestion) = (self.snd_wnd.saturating_sub(self.flight()), self.congestion_room());
+        let (window, congestion) = (self.snd.usable_window(), self.congestion_room());
         match () {
             () if window < full && window <= congestion => Limit::Window,
             () if congestion < full || self.bits.has(Bits::PACE_WAIT) => Limit::Congestion,

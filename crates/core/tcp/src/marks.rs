@@ -190,8 +190,8 @@ impl Connection {
         }
         // What is to go with our SYN lies behind it, and was copied.
         let opening = self.state == State::SynSent;
-        let (una, nxt) = (self.first_byte(), self.snd_nxt);
-        let end = una + self.tx.len();
+        let (una, nxt) = (self.first_byte(), self.snd.nxt());
+        let end = una + self.snd.queued();
         let marks = self.marks_mut();
         if hints.end_of_record && marks.ends.back() != Some(&end) {
             marks.ends.push_back(end);
@@ -227,7 +227,7 @@ impl Connection {
 
     /// The number of the oldest byte of the send buffer.
     fn first_byte(&self) -> Seq {
-        self.snd_una + u32::from(self.state == State::SynSent)
+        self.snd.una() + u32::from(self.state == State::SynSent)
     }
 
     /// Bytes from `seq` on that may share a segment, at most `len`: up to the end of the record.
@@ -250,17 +250,17 @@ impl Connection {
     /// Where the record begins that the byte before `seq` is in; SND.UNA if it began before.
     #[cold]
     pub(crate) fn record_start(&self, seq: Seq) -> Seq {
-        let Some(marks) = self.marks() else { return self.snd_una };
+        let Some(marks) = self.marks() else { return self.snd.una() };
         let next = marks.ends.partition_point(|end| end.before(seq));
         let before = next.checked_sub(1).and_then(|at| marks.ends.get(at));
-        before.map_or(self.snd_una, |&end| end.later(self.snd_una))
+        before.map_or(self.snd.una(), |&end| end.later(self.snd.una()))
     }
 
     /// Notes the first transmission of the data between `from` and SND.NXT. Both moments are the turn's: the port
     /// takes the segment before it ends.
     #[cold]
     pub(crate) fn on_marked_departure(&mut self, cx: &mut Cx<'_>, from: Seq) {
-        let (una, nxt, acked) = (self.first_byte(), self.snd_nxt, self.bytes_acked as u32);
+        let (una, nxt, acked) = (self.first_byte(), self.snd.nxt(), self.bytes_acked as u32);
         let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
         let mut told = false;
         for at in 0..marks.notes.len() {
@@ -290,7 +290,7 @@ impl Connection {
     /// is not over.
     #[cold]
     pub(crate) fn on_marked_return(&mut self) {
-        let (una, acked, flight) = (self.snd_una, self.bytes_acked as u32, self.flight());
+        let (una, acked, flight) = (self.snd.una(), self.bytes_acked as u32, self.snd.flight());
         let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
         while let Some(&Report::Stamp { what, byte, .. }) = marks.reports.back() {
             let offset = byte.wrapping_sub(acked);
@@ -304,7 +304,7 @@ impl Connection {
     /// SND.UNA has moved.
     #[cold]
     pub(crate) fn on_marked_acknowledged(&mut self, cx: &mut Cx<'_>) {
-        let (una, acked) = (self.snd_una, self.bytes_acked as u32);
+        let (una, acked) = (self.snd.una(), self.bytes_acked as u32);
         let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
         while marks.ends.front().is_some_and(|end| end.at_or_before(una)) {
             marks.ends.pop_front();
@@ -400,7 +400,7 @@ impl Connection {
     /// set again, tcp(7)).
     pub fn push(&mut self) {
         self.bits.clear(Bits::MORE);
-        if self.state.may_send() && self.unsent() > 0 {
+        if self.state.may_send() && self.snd.unsent() > 0 {
             self.bits.set(Bits::FLUSH);
             self.due |= Due::DATA;
         }

@@ -44,22 +44,22 @@ impl Connection {
     /// Sets the send buffer's limit while chunks are scarce.
     #[cold]
     pub(crate) fn fit_send_buffer(&mut self, cx: &mut Cx<'_>) {
-        let usable = self.flight().saturating_add(self.snd_wnd.min(self.control.window().cwnd));
-        let most = usable.min(cx.pool.share()).max(least(self.snd_mss));
+        let usable = self.snd.flight().saturating_add(self.snd.window().min(self.control.window().cwnd));
+        let most = usable.min(cx.pool.share()).max(least(self.snd.mss()));
         let wanted = match self.options.sndbuf {
             0 => self.grown_limit(cx),
             fixed => fixed,
         };
         cx.counters.send_buffers_bounded += u64::from(most < wanted);
-        self.tx.limit = most.min(wanted);
+        self.snd.buffer_mut().set_limit(most.min(wanted));
     }
 
     /// Copies `data` from `taken` on to the send buffer, as far as it is the least that a connection may hold. Returns
     /// the number of bytes.
     #[cold]
     pub(crate) fn append_least(&mut self, cx: &mut Cx<'_>, data: &[u8]) -> usize {
-        let room = least(self.snd_mss).saturating_sub(self.tx.len()) as usize;
-        let (tx, data) = (&mut self.tx, &data[..data.len().min(room)]);
+        let room = least(self.snd.mss()).saturating_sub(self.snd.queued()) as usize;
+        let (tx, data) = (self.snd.buffer_mut(), &data[..data.len().min(room)]);
         cx.pool.dip(Pool::writes_end, |pool| tx.append(pool, data))
     }
 
@@ -148,7 +148,7 @@ impl Connection {
     /// its kind, or memory is short.
     #[inline]
     pub(crate) fn become_orphan(&mut self, cx: &mut Cx<'_>) {
-        if self.state == State::Closed || self.tx.is_empty() {
+        if self.state == State::Closed || self.snd.queued() == 0 {
             return;
         }
         cx.pool.orphans += 1;
@@ -164,7 +164,7 @@ impl Connection {
     /// Resets an orphan that holds more than the least while the pool is used up but for that. Returns true if it did.
     #[inline]
     pub(crate) fn yield_memory(&mut self, cx: &mut Cx<'_>) -> bool {
-        let yields = cx.pool.available() == 0 && self.tx.len() > least(self.snd_mss);
+        let yields = cx.pool.available() == 0 && self.snd.queued() > least(self.snd.mss());
         if yields {
             cx.counters.orphans_reset += 1;
             self.reset(cx);

@@ -110,7 +110,7 @@ impl Connection {
 
     /// Largest IP packet that the route allows, as far as this connection was told; its own may be smaller.
     pub fn route_mtu(&self) -> u16 {
-        self.search().map_or(self.path_mtu, |search| search.most.max(self.path_mtu))
+        self.search().map_or(self.snd.path_mtu(), |search| search.most.max(self.snd.path_mtu()))
     }
 
     /// Both ends take packets of this size.
@@ -123,7 +123,7 @@ impl Connection {
     /// RFC 8899, 5.1.2-2.
     #[cold]
     pub(crate) fn begin_search(&mut self, cx: &mut Cx<'_>) {
-        let (most, ends) = (self.path_mtu, self.ends_mtu(cx.config));
+        let (most, ends) = (self.snd.path_mtu(), self.ends_mtu(cx.config));
         let high = most.min(ends);
         let low = self.mtu_for(cx.config, cx.config.base_mss).min(high);
         let search = MtuSearch { low, high, most, probe: None, lost: 0, told: false, at: cx.now };
@@ -137,7 +137,7 @@ impl Connection {
     /// Segments have this size from now on.
     /// RFC 8899, 3-10.
     fn use_mtu(&mut self, config: &Config, mtu: u16) {
-        self.path_mtu = mtu;
+        self.snd.set_path_mtu(mtu);
         self.refresh_mss(config);
     }
 
@@ -145,7 +145,7 @@ impl Connection {
     /// less.
     pub(crate) fn mtu_refused(&self, seq: Seq) -> u16 {
         let probe = self.search().and_then(|search| search.probe).filter(|probe| probe.holds(seq));
-        probe.map_or(self.path_mtu, |probe| probe.mtu)
+        probe.map_or(self.snd.path_mtu(), |probe| probe.mtu)
     }
 
     /// Is a probe due, and can it leave? As on Linux: nothing is amiss, enough data follow that its loss shows, and the
@@ -153,35 +153,35 @@ impl Connection {
     /// RFC 8899, 4.1-1 and 4.1-2; RFC 4821, 7.4-1; RFC 8899, 3-1, 3-3, 3-9 and 3-12.
     #[cold]
     pub(crate) fn plan_mtu_probe(&mut self, cx: &mut Cx<'_>, unsent: u32) -> Probing {
-        let mss = u32::from(self.snd_mss);
+        let mss = u32::from(self.snd.mss());
         let degree = self.cold().map_or(3, |cold| u32::from(cold.reordering.degree));
         let whole = self.loss.as_ref().is_none_or(|loss| loss.is_calm());
-        let calm = whole && self.dup_acks == 0 && self.reassembly.is_none();
+        let calm = whole && self.snd.duplicates() == 0 && self.reassembly.is_none();
         if !calm || self.bits.has(Bits::PROBING_MTU) || self.control.window().cwnd < WINDOW * mss {
             return Probing::No;
         }
         self.raise_if_due(cx);
         let Some(mtu) =
-            self.search().and_then(|search| search.next(cx.config.probe_threshold, self.path_mtu))
+            self.search().and_then(|search| search.next(cx.config.probe_threshold, self.snd.path_mtu()))
         else {
             return Probing::No;
         };
         let len = u32::from(self.mss_for(cx.config, mtu));
         let needed = len + (degree + 1) * mss;
-        let parted = self.bits.has(Bits::MARKED) && self.within_record(self.snd_nxt, len) < len;
-        if unsent < needed || self.snd_wnd < needed || parted {
+        let parted = self.bits.has(Bits::MARKED) && self.within_record(self.snd.nxt(), len) < len;
+        if unsent < needed || self.snd.window() < needed || parted {
             return Probing::No;
         }
-        let full = self.flight() + needed > self.snd_wnd || self.congestion_room() < len + mss;
+        let full = self.snd.flight() + needed > self.snd.window() || self.congestion_room() < len + mss;
         if full || (self.bits.has(Bits::PACED) && self.paced_room(cx, mss).is_none()) {
-            return if self.flight() > 0 || self.bits.has(Bits::PACE_WAIT) {
+            return if self.snd.flight() > 0 || self.bits.has(Bits::PACE_WAIT) {
                 Probing::Wait
             } else {
                 Probing::No
             };
         }
         cx.counters.mtu_probes += 1;
-        let start = self.snd_nxt;
+        let start = self.snd.nxt();
         let probe = Probe { start, end: start + len, mtu };
         self.bits.set(Bits::PROBING_MTU);
         if let Some(search) = self.search_mut() {
@@ -193,7 +193,7 @@ impl Connection {
     /// Routes change, and so may the MTU where none was found larger for long (PMTU_RAISE_TIMER).
     /// RFC 8899, 5.1.1-1; RFC 4821, 7.3-1.
     fn raise_if_due(&mut self, cx: &Cx<'_>) {
-        let (ends, current) = (self.ends_mtu(cx.config), self.path_mtu);
+        let (ends, current) = (self.ends_mtu(cx.config), self.snd.path_mtu());
         let (threshold, interval) = (cx.config.probe_threshold, cx.config.probe_interval);
         let Some(search) = self.search_mut() else { return };
         if search.next(threshold, current).is_none() && cx.now.since(search.at) >= interval {
@@ -212,7 +212,7 @@ impl Connection {
     #[cold]
     pub(crate) fn look_for_mtu_probe(&mut self, cx: &mut Cx<'_>) {
         let Some(probe) = self.search().and_then(|search| search.probe) else { return };
-        let una = self.snd_una;
+        let una = self.snd.una();
         let sacked = self.loss.as_ref().is_some_and(|loss| {
             una.at_or_before(probe.start) && loss.board.unsacked(probe.start, probe.end) == 0
         });
@@ -224,7 +224,7 @@ impl Connection {
         if let Some(search) = self.search_mut() {
             (search.low, search.lost, search.told, search.at) = (probe.mtu, 0, false, cx.now);
         }
-        self.use_mtu(cx.config, probe.mtu.max(self.path_mtu));
+        self.use_mtu(cx.config, probe.mtu.max(self.snd.path_mtu()));
     }
 
     /// A loss was found while a probe is out. If the probe is all that is lost, its bytes are sent again in segments
@@ -236,10 +236,10 @@ impl Connection {
         // Without SACK, what else is missing shows when the probe's bytes are acknowledged and more are not.
         let others = self.bits.has(Bits::SACK)
             && self.loss.as_ref().is_some_and(|loss| {
-                let edge = loss.rack.lost.earlier(self.snd_nxt);
+                let edge = loss.rack.lost.earlier(self.snd.nxt());
                 edge.after(probe.end) && loss.board.unsacked(probe.end, edge) > 0
             });
-        if self.snd_una != probe.start || others {
+        if self.snd.una() != probe.start || others {
             return false;
         }
         cx.counters.mtu_probes_lost += 1;
@@ -260,7 +260,7 @@ impl Connection {
     #[cold]
     pub(crate) fn forget_mtu_probe(&mut self, cx: &Cx<'_>) {
         let Some(probe) = self.take_mtu_probe() else { return };
-        let (una, most) = (self.snd_una, cx.config.mtu_probes);
+        let (una, most) = (self.snd.una(), cx.config.mtu_probes);
         if let Some(search) = self.search_mut().filter(|_| probe.start == una) {
             search.on_lost(cx.now, probe.mtu, most);
         }
@@ -279,7 +279,7 @@ impl Connection {
     /// RFC 8899, 4.6.2-1 and 4.6.2-2; RFC 8899, 3-5, 3-6 and 4.6.1-1.
     #[cold]
     pub(crate) fn too_big_for_search(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Seq) -> bool {
-        let current = self.path_mtu;
+        let current = self.snd.path_mtu();
         let Some(search) = self.search_mut() else { return false };
         if mtu < current {
             search.bound(mtu);
@@ -301,8 +301,8 @@ impl Connection {
     /// RFC 1191, 6.3-2.
     #[cold]
     pub fn on_route_mtu(&mut self, cx: &Cx<'_>, mtu: u16) {
-        if self.peer_mss == 0 {
-            self.path_mtu = mtu;
+        if self.snd.peer_mss() == 0 {
+            self.snd.set_path_mtu(mtu);
             return;
         }
         let ends = self.ends_mtu(cx.config);
@@ -312,7 +312,7 @@ impl Connection {
         }
         search.most = mtu;
         search.bound(mtu);
-        if mtu < self.path_mtu {
+        if mtu < self.snd.path_mtu() {
             self.use_mtu(cx.config, mtu);
         }
     }
@@ -321,28 +321,28 @@ impl Connection {
     /// RFC 8899, 4.3-1; RFC 4821, 7.7-1; RFC 8899, 4.3-2 and 4.6.2-3.
     #[cold]
     pub(crate) fn suspect_black_hole(&mut self, cx: &mut Cx<'_>) {
-        let before = self.snd_mss;
-        if self.retries < BLACK_HOLE || self.flight() < u32::from(before) {
+        let before = self.snd.mss();
+        if self.retries < BLACK_HOLE || self.snd.flight() < u32::from(before) {
             return;
         }
         if !self.bits.has(Bits::SEARCHING) {
             self.begin_search(cx);
         }
-        if self.snd_mss == before {
-            let low = self.search().map_or(self.path_mtu, |search| search.low);
+        if self.snd.mss() == before {
+            let low = self.search().map_or(self.snd.path_mtu(), |search| search.low);
             // The base size may be what does not pass.
-            let mss = if self.path_mtu > low {
+            let mss = if self.snd.path_mtu() > low {
                 self.mss_for(cx.config, low)
             } else {
                 self.mss_for(cx.config, low) / 2
             };
             let mtu = self.mtu_for(cx.config, mss.min(cx.config.base_mss).max(cx.config.mtu_probe_floor));
-            self.use_mtu(cx.config, mtu.min(self.path_mtu));
+            self.use_mtu(cx.config, mtu.min(self.snd.path_mtu()));
         }
-        let (mtu, now) = (self.path_mtu, cx.now);
+        let (mtu, now) = (self.snd.path_mtu(), cx.now);
         if let Some(search) = self.search_mut() {
             (search.low, search.at) = (search.low.min(mtu), now);
         }
-        cx.counters.black_holes += u64::from(self.snd_mss < before);
+        cx.counters.black_holes += u64::from(self.snd.mss() < before);
     }
 }

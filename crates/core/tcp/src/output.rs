@@ -177,7 +177,7 @@ impl Connection {
             self.due.clear(Due::KEEPALIVE);
             cx.counters.keepalive_probes += 1;
             // One byte below SND.UNA and no data: old, so the peer must answer (RFC 9293, SHLD-12).
-            return Some(Plan::bare(self.snd_una - 1, Flags::ACK, TransmitClass::Ack));
+            return Some(Plan::bare(self.snd.una() - 1, Flags::ACK, TransmitClass::Ack));
         }
         if self.due.has(Due::ACK) {
             cx.counters.pure_acks_out += 1;
@@ -189,16 +189,16 @@ impl Connection {
     /// As BSD's acknowledgments are: one that is no challenge carries a FIN that is under way.
     #[cold]
     fn with_fin_again(&mut self, plan: Plan) -> Plan {
-        if plan.flags != Flags::ACK || plan.len > 0 || plan.seq != self.snd_nxt {
+        if plan.flags != Flags::ACK || plan.len > 0 || plan.seq != self.snd.nxt() {
             return plan;
         }
         let challenge = self.bits.has(Bits::CHALLENGED);
         self.bits.clear(Bits::CHALLENGED);
-        if challenge || !self.may_send() || self.flight() <= self.tx.len() {
+        if challenge || !self.may_send() || !self.snd.fin_in_flight() {
             return plan;
         }
-        self.stop_timing();
-        let again = Plan::bare(self.snd_nxt - 1, Flags::FIN | Flags::ACK, TransmitClass::Control);
+        self.snd.stop_timing();
+        let again = Plan::bare(self.snd.nxt() - 1, Flags::FIN | Flags::ACK, TransmitClass::Control);
         Plan { retransmit: true, ..again }
     }
 
@@ -230,7 +230,7 @@ impl Connection {
     /// RFC 9293, MUST-34.
     #[inline(always)]
     pub(crate) fn bare_seq(&self) -> Seq {
-        if self.flight() <= self.snd_wnd { self.snd_nxt } else { self.seq_at_edge() }
+        if self.snd.flight() <= self.snd.window() { self.snd.nxt() } else { self.seq_at_edge() }
     }
 
     #[cold]
@@ -238,30 +238,33 @@ impl Connection {
     fn seq_at_edge(&self) -> Seq {
         // A window field is rounded down to its unit. By less than that the edge moves without having been taken back
         // (RFC 7323, section 2.4).
-        let beyond = self.flight().saturating_sub(self.snd_wnd);
-        let offered = self.snd_wnd_max > 0;
-        if offered && beyond >> self.snd_scale > 0 { self.snd_una + self.snd_wnd } else { self.snd_nxt }
+        let beyond = self.snd.flight().saturating_sub(self.snd.window());
+        let offered = self.snd.largest_window() > 0;
+        if offered && beyond >> self.snd.scale() > 0 {
+            self.snd.una() + self.snd.window()
+        } else {
+            self.snd.nxt()
+        }
     }
 
     fn plan_syn(&mut self, cx: &mut Cx<'_>) -> Plan {
         self.due.clear(Due::SYN);
         let early = self.bits.has(Bits::EARLY);
-        let retransmit = if early { self.segs_out > 0 } else { self.snd_nxt != self.snd_una };
+        let retransmit = if early { self.segs_out > 0 } else { self.snd.flight() > 0 };
         let passive = self.state != State::SynSent;
         let mut data = 0;
         if retransmit {
             cx.counters.syn_retransmits += 1;
             self.retransmits += 1;
-            self.stop_timing();
+            self.snd.stop_timing();
         } else if !early {
-            data = self.tx.len();
+            data = self.snd.queued();
             cx.counters.bytes_out += u64::from(data);
-            self.data_out += u32::from(data > 0);
-            self.snd_nxt = self.snd_una + 1 + data;
+            self.snd.transmitted_syn(data);
             self.stalled_ms = cx.now.as_millis() as u32;
-            self.note_departure(cx);
+            self.snd.note_departure(cx.pool.tx_times_mut(), cx.now);
             if self.bits.has(Bits::MARKED) {
-                self.on_marked_departure(cx, self.snd_una);
+                self.on_marked_departure(cx, self.snd.una());
             }
         }
         if self.bits.has(Bits::COOKIE) || early {
@@ -302,9 +305,8 @@ impl Connection {
             } else if self.state == State::SynSent {
                 // A SYN that is sent again carries neither data nor cookie.
                 cx.counters.bytes_out -= u64::from(tx.len);
-                self.data_out -= u32::from(tx.len > 0);
-                self.snd_nxt = self.snd_una;
-                self.sent.cut(self.snd_nxt);
+                self.snd.uncount_segments(u32::from(tx.len > 0));
+                self.snd.take_back(self.snd.una());
             }
             return;
         }

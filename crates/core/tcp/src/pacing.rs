@@ -149,15 +149,15 @@ impl Connection {
         window.cwnd < window.ssthresh
             && !self.ends_soon(&window)
             && self.loss.is_none()
-            && self.dup_acks == 0
-            && (self.bits.has(Bits::PACED) || self.unsent() > self.congestion_room())
+            && self.snd.duplicates() == 0
+            && (self.bits.has(Bits::PACED) || self.snd.unsent() > self.congestion_room())
             && self.window_rate(config, &window).is_some_and(|rate| rate.bytes_per_sec() < FAST)
     }
 
     /// Does all that was written leave within two round trips of a small window? Spread, its end would wait for half of
     /// one. A send buffer that is kept full holds more.
     fn ends_soon(&self, window: &Window) -> bool {
-        u64::from(window.cwnd) <= LARGEST / 2 && self.tx.len() <= 3 * window.cwnd
+        u64::from(window.cwnd) <= LARGEST / 2 && self.snd.queued() <= 3 * window.cwnd
     }
 
     #[cold]
@@ -167,7 +167,7 @@ impl Connection {
             return self.on_pace();
         }
         let first = self.initial_window(cx);
-        let sent = self.data_out > 0;
+        let sent = self.snd.data_segments() > 0;
         let pacing = self.pacing_mut();
         (pacing.next, pacing.left) = (cx.now, if sent { 0 } else { first });
     }
@@ -205,7 +205,7 @@ impl Connection {
         let rtt = u64::from(self.rtt.srtt_micros()?.max(1));
         let starting = window.cwnd < window.ssthresh / 2;
         let percent = if starting { config.pacing_ss_ratio } else { config.pacing_ca_ratio };
-        let bytes = u64::from(window.cwnd.max(self.flight()));
+        let bytes = u64::from(window.cwnd.max(self.snd.flight()));
         Some(Rate::from_bytes_per_sec(bytes * u64::from(percent) * 10_000 / rtt))
     }
 
@@ -218,7 +218,7 @@ impl Connection {
                 self.switch_pacing(cx, false);
                 return Some(u32::MAX);
             }
-            if self.unsent() <= self.congestion_room() {
+            if self.snd.unsent() <= self.congestion_room() {
                 self.bits.clear(Bits::PACE_WAIT);
                 return Some(u32::MAX);
             }
@@ -234,7 +234,8 @@ impl Connection {
                 self.bits.set(Bits::PACE_WAIT);
                 self.timers.idle = self.timers.idle.min(at);
                 // Not the window held it back, unless it was full in this round trip.
-                let (most, cwnd) = (self.flight().max(self.round_flight), self.control.window().cwnd);
+                let (most, cwnd) =
+                    (self.snd.flight().max(self.snd.round_flight()), self.control.window().cwnd);
                 self.bits.put(Bits::CWND_LIMITED, most.saturating_add(mss) > cwnd);
                 None
             }
@@ -289,7 +290,7 @@ impl Connection {
         let whole = |bytes: u32| (bytes - bytes % mss).max(mss);
         let least = u32::from(cx.config.min_burst) * mss;
         // A window that does not open any more has no use for packets to count.
-        let opens = self.bits.has(Bits::OPENING) && self.snd_wnd / 2 < window.cwnd;
+        let opens = self.bits.has(Bits::OPENING) && self.snd.window() / 2 < window.cwnd;
         let narrow = opens && window.cwnd < window.ssthresh;
         let paced =
             if narrow && self.bits.has(Bits::AUTOSIZED) { Some(least) } else { self.autosized(cx.config) };

@@ -37,7 +37,7 @@ impl Connection {
     /// 2).
     /// RFC 6928, 2-1 and 2-2; RFC 5681, 3.1-12.
     pub(crate) fn initial_window(&self, cx: &Cx<'_>) -> u32 {
-        let mss = u32::from(self.snd_mss);
+        let mss = u32::from(self.snd.mss());
         if self.retries > 1 {
             return mss;
         }
@@ -65,7 +65,7 @@ impl Connection {
 
     /// Bytes of data in a full segment if the path takes packets of `mtu`.
     pub(crate) fn mss_for(&self, config: &Config, mtu: u16) -> u16 {
-        self.payload_of(mtu).min(self.peer_mss) - self.options_len(self.counters_len(config))
+        self.payload_of(mtu).min(self.snd.peer_mss()) - self.options_len(self.counters_len(config))
     }
 
     /// The packet that holds `mss` bytes of data.
@@ -85,14 +85,14 @@ impl Connection {
 
     /// The signature has become another; with one there are no counters.
     pub(crate) fn fit_signature(&mut self) {
-        if self.peer_mss > 0 {
+        if self.snd.peer_mss() > 0 {
             self.leave_room(0);
         }
     }
 
     fn leave_room(&mut self, counters: u16) {
-        let mss = self.payload_of(self.path_mtu).min(self.peer_mss) - self.options_len(counters);
-        let before = core::mem::replace(&mut self.snd_mss, mss);
+        let mss = self.payload_of(self.snd.path_mtu()).min(self.snd.peer_mss()) - self.options_len(counters);
+        let before = self.snd.set_mss(mss);
         if mss != before && self.state.is_synchronized() {
             // A window below one segment would never open again with nothing in flight.
             self.control.on_mss_change(mss.into());

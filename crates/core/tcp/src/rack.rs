@@ -192,7 +192,7 @@ impl Connection {
         blocks: &[(Seq, Seq)],
         filled: Option<Seq>,
     ) {
-        let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
+        let (una, nxt) = (seg.ack.later(self.snd.una()), self.snd.nxt());
         let Some(loss) = &mut self.loss else { return };
         let now = cx.now.as_micros() as u32;
         let log = cx.pool.tx_times();
@@ -200,13 +200,13 @@ impl Connection {
         // Below what was delivered, never retransmitted, and here now: it was overtaken.
         let overtaken = |seq: &Seq| seq.before(loss.rack.fack) && !loss.was_resent(*seq);
         let overtaken = filled.filter(overtaken).or(sacked.lowest.filter(overtaken));
-        let degree = overtaken.map(|seq| loss.rack.fack.offset_from(seq).div_ceil(self.snd_mss.into()));
+        let degree = overtaken.map(|seq| loss.rack.fack.offset_from(seq).div_ceil(self.snd.mss().into()));
         if high.after(loss.rack.fack) {
             // Where the highest is a probe's, what was SACKed below it tells: the probe may have come too late to.
             let probe = loss.resent.start_of(high - 1).filter(|_| !loss.phase.repairs());
             let told = |start: &Seq| start.after(loss.rack.fack) && loss.board.is_sacked(*start - 1);
             let end = probe.filter(told).unwrap_or(high);
-            let departure = loss.rack.cursors[1].seek(&self.sent, log, end - 1);
+            let departure = loss.rack.cursors[1].seek(self.snd.sent(), log, end - 1);
             if let Some((_, at)) = departure.filter(|_| !loss.was_resent(end - 1)) {
                 loss.rack.deliver(Left { at, end, again: false }, now);
             }
@@ -219,7 +219,7 @@ impl Connection {
         // of their numbers, which sets RACK.rtt whatever left last.
         let late = overtaken
             .filter(|seq| seq.before(una))
-            .and_then(|seq| self.sent.cursor().seek(&self.sent, log, seq));
+            .and_then(|seq| self.snd.sent().cursor().seek(self.snd.sent(), log, seq));
         let blocks = blocks.iter().copied().filter(|(_, right)| right.at_or_before(nxt));
         if let Some(left) = loss.resent.take_delivered(una, blocks) {
             let took = now.wrapping_sub(left.at);
@@ -233,7 +233,7 @@ impl Connection {
                 });
             if !older && took >= least {
                 loss.rack.deliver(left, now);
-            } else if let Some((_, at)) = self.sent.cursor().seek(&self.sent, log, left.end - 1) {
+            } else if let Some((_, at)) = self.snd.sent().cursor().seek(self.snd.sent(), log, left.end - 1) {
                 // Then it is the first that arrived, and tells of what left before it.
                 loss.rack.deliver(Left { at, end: left.end, again: false }, now);
             }
@@ -255,7 +255,7 @@ impl Connection {
     /// RFC 8985, 6.2-6.
     pub(crate) fn find_losses(&mut self, cx: &mut Cx<'_>) -> bool {
         let wnd = self.reordering_window(cx.config);
-        let (una, nxt) = (self.snd_una, self.snd_nxt);
+        let (una, nxt) = (self.snd.una(), self.snd.nxt());
         let Some(loss) = &mut self.loss else { return false };
         let now = cx.now.as_micros() as u32;
         let rack = &mut loss.rack;
@@ -263,7 +263,7 @@ impl Connection {
         rack.lost = before;
         let board = &loss.board;
         let first =
-            rack.advance(&self.sent, cx.pool.tx_times(), now, wnd, |from, to| board.unsacked(from, to));
+            rack.advance(self.snd.sent(), cx.pool.tx_times(), now, wnd, |from, to| board.unsacked(from, to));
         let fresh = board.unsacked(before, rack.lost.earlier(nxt).later(before));
         let Some(latest) = rack.latest else { return false };
         let (again, second) = loss.resent.find_lost(una, |left| {
@@ -290,7 +290,7 @@ impl Connection {
     fn reordering_window(&self, config: &Config) -> u32 {
         let counts = config.rack & NO_COUNTING == 0;
         let sure = self.loss.as_ref().is_some_and(|loss| {
-            loss.phase.repairs() || (counts && loss.board.reaches_dup_thresh(self.snd_mss.into()))
+            loss.phase.repairs() || (counts && loss.board.reaches_dup_thresh(self.snd.mss().into()))
         });
         if config.rack & BY_TIME == 0 {
             return if sure { 0 } else { u32::MAX };

@@ -97,7 +97,7 @@ impl Connection {
     }
 
     pub(crate) fn loss(&mut self) -> &mut Loss {
-        let (una, sent) = (self.snd_una, &self.sent);
+        let (una, sent) = (self.snd.una(), self.snd.sent());
         self.loss.get_or_insert_with(|| {
             Box::new(Loss {
                 board: Scoreboard::new(),
@@ -131,12 +131,12 @@ impl Connection {
     /// Bytes thought to be in the network (RFC 6675's pipe; FlightSize where nothing is amiss).
     /// RFC 6675, 4-1.
     pub(crate) fn pipe(&self) -> u32 {
-        let Some(loss) = &self.loss else { return self.flight() };
+        let Some(loss) = &self.loss else { return self.snd.flight() };
         if loss.phase == Phase::Fast && !self.bits.has(Bits::SACK) {
-            return self.flight().saturating_sub(loss.inflation);
+            return self.snd.flight().saturating_sub(loss.inflation);
         }
         // After a timeout an acknowledgment may run ahead of what was sent again, because the peer held the rest.
-        let pipe = loss.board.pipe(self.snd_una, self.snd_nxt, loss.rack.lost, loss.resend);
+        let pipe = loss.board.pipe(self.snd.una(), self.snd.nxt(), loss.rack.lost, loss.resend);
         pipe.saturating_sub(loss.resent.lost_bytes())
     }
 
@@ -144,8 +144,8 @@ impl Connection {
     #[cold]
     pub(crate) fn trouble(&self) -> (u32, u32, u32) {
         let Some(loss) = &self.loss else { return (0, 0, 0) };
-        let below = |edge: Seq| match edge.after(self.snd_una) {
-            true => loss.board.unsacked(self.snd_una, edge),
+        let below = |edge: Seq| match edge.after(self.snd.una()) {
+            true => loss.board.unsacked(self.snd.una(), edge),
             false => 0,
         };
         let again = if loss.phase.repairs() { below(loss.resend) } else { 0 };
@@ -174,8 +174,8 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn congestion_room(&self) -> u32 {
         let cwnd = self.control.window().cwnd;
-        if self.loss.is_none() && self.dup_acks == 0 {
-            return cwnd.saturating_sub(self.flight());
+        if self.loss.is_none() && self.snd.duplicates() == 0 {
+            return cwnd.saturating_sub(self.snd.flight());
         }
         self.room_in_trouble(cwnd)
     }
@@ -184,7 +184,7 @@ impl Connection {
     #[cold]
     fn room_in_trouble(&self, cwnd: u32) -> u32 {
         let Some(loss) = &self.loss else {
-            return (cwnd + self.limited_transmit()).saturating_sub(self.flight());
+            return (cwnd + self.limited_transmit()).saturating_sub(self.snd.flight());
         };
         if self.is_metered() {
             return loss.prr.space();
@@ -206,10 +206,10 @@ impl Connection {
     /// shrinks by itself.
     /// RFC 5681, 3.2-4; RFC 3042, 2-1, 2-3 and 2-4; RFC 5681, 3.2-9 and 3.2-10.
     fn limited_transmit(&self) -> u32 {
-        if self.dup_acks == 0 || self.bits.has(Bits::SACK) {
+        if self.snd.duplicates() == 0 || self.bits.has(Bits::SACK) {
             return 0;
         }
-        u32::from(self.dup_acks.min(2)) * u32::from(self.snd_mss)
+        u32::from(self.snd.duplicates().min(2)) * u32::from(self.snd.mss())
     }
 
     /// Returns the information that accompanies a signal to the policy.
@@ -219,8 +219,8 @@ impl Connection {
         let cwnd = if whole { self.control.window().cwnd } else { 0 };
         SignalInfo {
             now: cx.now,
-            flight_size: self.flight().max(cwnd),
-            mss: self.snd_mss.into(),
+            flight_size: self.snd.flight().max(cwnd),
+            mss: self.snd.mss().into(),
             metered: self.is_metered(),
             after_mark: self.phase() == Phase::Reduced,
         }
@@ -237,13 +237,13 @@ impl Connection {
     /// RFC 5681, 3.2-3 and 3.2-7; RFC 6582, 3.2-1.
     pub(crate) fn on_duplicate_ack(&mut self, cx: &mut Cx<'_>) {
         cx.counters.duplicate_acks_in += 1;
-        self.dup_acks = self.dup_acks.saturating_add(1);
+        self.snd.count_duplicate();
         self.due |= Due::DATA;
         match self.phase() {
             Phase::Disorder | Phase::Reduced => {}
             Phase::Fast => {
-                let mss = u32::from(self.snd_mss);
-                let flight = self.flight();
+                let mss = u32::from(self.snd.mss());
+                let flight = self.snd.flight();
                 let loss = self.loss();
                 loss.inflation = (loss.inflation + mss).min(flight);
                 return;
@@ -251,9 +251,10 @@ impl Connection {
             Phase::Timeout | Phase::Resegment => return,
         }
         // RFC 6582, section 3.2, step 1: duplicates of what an earlier repair sent twice are no new loss.
-        let repaired = |loss: &Loss| loss.phase == Phase::Disorder && self.snd_una.at_or_before(loss.recover);
+        let repaired =
+            |loss: &Loss| loss.phase == Phase::Disorder && self.snd.una().at_or_before(loss.recover);
         let old = self.loss.as_deref().is_some_and(repaired);
-        if !old && u32::from(self.dup_acks) >= DUP_THRESH {
+        if !old && u32::from(self.snd.duplicates()) >= DUP_THRESH {
             self.begin_fast_recovery(cx, 0);
         }
     }
@@ -270,7 +271,7 @@ impl Connection {
         if !self.is_metered() {
             return;
         }
-        let (pipe, mss) = (self.pipe(), u32::from(self.snd_mss));
+        let (pipe, mss) = (self.pipe(), u32::from(self.snd.mss()));
         // After a mark nothing is missing: if the pipe is below the target, there was too little to send.
         let catch_up = advanced && !lost && self.phase() == Phase::Fast;
         let window = self.control.window().cwnd;
@@ -297,7 +298,7 @@ impl Connection {
 
     /// RFC 6675, 5-1; RFC 6675, 5.1-3.
     fn enter_fast_recovery_if_due(&mut self, cx: &mut Cx<'_>, delivered: u32) {
-        let (una, nxt) = (self.snd_una, self.snd_nxt);
+        let (una, nxt) = (self.snd.una(), self.snd.nxt());
         let due = self.loss.as_ref().is_some_and(|loss| {
             let edge = loss.rack.lost.later(una).earlier(nxt);
             // What was sent again, by a probe, is judged as that.
@@ -322,8 +323,9 @@ impl Connection {
         if !told {
             self.tell_congestion(cx, Signal::Loss);
         }
-        let (una, nxt, mss, flight) = (self.snd_una, self.snd_nxt, u32::from(self.snd_mss), self.flight());
-        let inflation = u32::from(self.dup_acks) * mss;
+        let (una, nxt, mss, flight) =
+            (self.snd.una(), self.snd.nxt(), u32::from(self.snd.mss()), self.snd.flight());
+        let inflation = u32::from(self.snd.duplicates()) * mss;
         let target = self.control.window().cwnd;
         let loss = self.loss();
         if !told {
@@ -348,7 +350,7 @@ impl Connection {
         loss.begin_judging(marker, again);
         // The probe's part is over: what it showed is being repaired, and the policy knows.
         self.bits.clear(Bits::PROBING);
-        self.stop_timing();
+        self.snd.stop_timing();
         self.arm_rtx(cx);
     }
 
@@ -356,7 +358,7 @@ impl Connection {
     /// section 4.3).
     /// RFC 5681, 4.3-1; RFC 8985, 6.3-1; RFC 8985, 9.3-3.
     pub(crate) fn on_retransmission_lost(&mut self, cx: &mut Cx<'_>, at: u32) {
-        let (nxt, now) = (self.snd_nxt, cx.now.as_micros() as u32);
+        let (nxt, now) = (self.snd.nxt(), cx.now.as_micros() as u32);
         let Some(loss) = &mut self.loss else { return };
         // The repair now takes longer, and a timeout of the first retransmission would only disturb it.
         loss.first_ts = None;
@@ -367,7 +369,7 @@ impl Connection {
             loss.reduced_at = now;
             self.tell_congestion(cx, Signal::Loss);
             let (pipe, target) = (self.pipe(), self.control.window().cwnd);
-            let mss = u32::from(self.snd_mss);
+            let mss = u32::from(self.snd.mss());
             self.loss().prr.reduce_again(pipe, target, mss);
         }
         self.arm_rtx(cx);
@@ -378,9 +380,9 @@ impl Connection {
     /// last round trip is still in flight where time tells losses (RFC 8985, section 6.3).
     /// RFC 6298, 5-4; RFC 2018, 5-2 and 8-1; RFC 6675, 5.1-1; RFC 5682, 2.1-1; RFC 6675, 4-2 and 5.1-2.
     pub(crate) fn begin_timeout_recovery(&mut self, cx: &Cx<'_>) {
-        let (una, nxt, nth) = (self.snd_una, self.snd_nxt, u32::from(self.retries));
+        let (una, nxt, nth) = (self.snd.una(), self.snd.nxt(), u32::from(self.retries));
         let (before, age) = (self.pipe(), self.age_of_lost(cx.config));
-        let first = (una + u32::from(self.snd_mss)).earlier(nxt);
+        let first = (una + u32::from(self.snd.mss())).earlier(nxt);
         self.loss();
         let Some(loss) = &mut self.loss else { return };
         if loss.board.is_sacked(una) {
@@ -388,7 +390,7 @@ impl Connection {
         }
         let now = cx.now.as_micros() as u32;
         let log = cx.pool.tx_times();
-        let lost = age.map_or(nxt, |age| loss.rack.lost_by_timeout(&self.sent, log, first, now, age));
+        let lost = age.map_or(nxt, |age| loss.rack.lost_by_timeout(self.snd.sent(), log, first, now, age));
         // In the middle of a repair, or once more in a row, there is no telling.
         let test = cx.config.frto && nth == 1 && !loss.phase.repairs();
         self.send_between(Phase::Timeout, una, nxt, lost);
@@ -403,7 +405,7 @@ impl Connection {
     /// Everything in flight is sent anew, but for what was SACKed.
     /// RFC 6582, 4-1.
     pub(crate) fn send_again(&mut self, phase: Phase) {
-        self.send_between(phase, self.snd_una, self.snd_nxt, self.snd_nxt);
+        self.send_between(phase, self.snd.una(), self.snd.nxt(), self.snd.nxt());
     }
 
     /// Sends `start` to `end` again in segments of another size: it was too large, and no sign of congestion.
@@ -418,7 +420,7 @@ impl Connection {
 
     /// Retransmits the part of `start..end` before `lost`; the rest once it is found lost as well.
     fn send_between(&mut self, phase: Phase, start: Seq, end: Seq, lost: Seq) {
-        let una = self.snd_una;
+        let una = self.snd.una();
         let loss = self.loss();
         loss.phase = phase;
         loss.recover = end;
@@ -428,9 +430,9 @@ impl Connection {
         loss.inflation = 0;
         loss.urgent = start == una;
         loss.begin_judging(start, false);
-        self.dup_acks = 0;
+        self.snd.forget_duplicates();
         self.bits.clear(Bits::PROBING);
-        self.stop_timing();
+        self.snd.stop_timing();
         self.due |= Due::DATA;
     }
 
@@ -473,7 +475,7 @@ impl Connection {
         if self.is_spurious(seg) || needless {
             return self.undo(cx);
         }
-        let (una, mss) = (self.snd_una, u32::from(self.snd_mss));
+        let (una, mss) = (self.snd.una(), u32::from(self.snd.mss()));
         let sack = self.bits.has(Bits::SACK);
         let Some(loss) = &mut self.loss else { return };
         loss.board.advance(una);
@@ -481,11 +483,11 @@ impl Connection {
             loss.begin_judging(una, true);
         }
         if loss.phase == Phase::Disorder {
-            self.dup_acks = 0;
+            self.snd.forget_duplicates();
         } else if una.at_or_after(loss.recover) {
-            self.dup_acks = 0;
+            self.snd.forget_duplicates();
             // The peer's reports of duplicates come within a round trip, if at all.
-            loss.reports_until = Some(self.snd_nxt).filter(|_| sack && loss.again > loss.needless);
+            loss.reports_until = Some(self.snd.nxt()).filter(|_| sack && loss.again > loss.needless);
             if self.cold().is_some() {
                 self.cold_mut().reordering.on_recovery_end();
             }
@@ -523,11 +525,11 @@ impl Connection {
     /// Gives the memory back once nothing is amiss.
     pub(crate) fn tidy_loss(&mut self) {
         let Some(loss) = &self.loss else { return };
-        let una = self.snd_una;
+        let una = self.snd.una();
         let over = loss.is_calm()
             && !self.bits.has(Bits::PROBING)
             && loss.reports_until.is_none_or(|until| una.after(until))
-            && (self.bits.has(Bits::SACK) || una.after(loss.recover) || self.flight() == 0);
+            && (self.bits.has(Bits::SACK) || una.after(loss.recover) || self.snd.flight() == 0);
         if over {
             self.loss = None;
         }
@@ -560,7 +562,7 @@ impl Connection {
     /// be.
     pub(crate) fn undo(&mut self, cx: &mut Cx<'_>) {
         cx.counters.spurious_recoveries += 1;
-        let (una, mss) = (self.snd_una, self.snd_mss);
+        let (una, mss) = (self.snd.una(), self.snd.mss());
         let loss = self.loss();
         let signal = loss.signal;
         let ended = core::mem::replace(&mut loss.phase, Phase::Disorder);
@@ -574,7 +576,7 @@ impl Connection {
         loss.rack.lost = una;
         loss.board.advance(una);
         loss.begin_judging(una, true);
-        self.dup_acks = 0;
+        self.snd.forget_duplicates();
         if signal == Signal::Loss {
             // What was taken for lost was late: the path reorders, though no SACK may have shown it (RFC 8985, section
             // 6.2, step 2).

@@ -23,11 +23,11 @@ impl Connection {
     /// what was sent and at the peer's window.
     /// RFC 9293, MUST-34 and SHLD-16; RFC 7323, 2.4-1.
     fn stretch(&self, seq: Seq, len: u32) -> Option<Stretch> {
-        let offset = seq.offset_from(self.snd_una);
-        let data = self.tx.len().saturating_sub(offset);
-        let sent = self.snd_nxt.offset_from(seq);
-        let window = self.snd_wnd.saturating_sub(offset);
-        let mut len = len.min(sent).min(u32::from(self.snd_mss)).min(window);
+        let offset = seq.offset_from(self.snd.una());
+        let data = self.snd.queued().saturating_sub(offset);
+        let sent = self.snd.nxt().offset_from(seq);
+        let window = self.snd.window().saturating_sub(offset);
+        let mut len = len.min(sent).min(u32::from(self.snd.mss())).min(window);
         if self.bits.has(Bits::MARKED) {
             len = self.within_record(seq, len);
         }
@@ -40,7 +40,7 @@ impl Connection {
     /// Returns the next retransmission of the recovery under way: data lost again, then the next hole that is lost
     /// (NextSeg's rule 1 of RFC 6675, section 4), or the first hole of a peer without SACK. RFC 6675, 5-2 and 5-4.
     pub(crate) fn next_retransmission(&mut self, cx: &mut Cx<'_>) -> Resend {
-        let (una, mss, sack) = (self.snd_una, u32::from(self.snd_mss), self.bits.has(Bits::SACK));
+        let (una, mss, sack) = (self.snd.una(), u32::from(self.snd.mss()), self.bits.has(Bits::SACK));
         let Some(loss) = &mut self.loss else { return Resend::Nothing };
         let urgent = loss.urgent;
         // What a timeout sends first never waits for the pace: it keeps the connection alive.
@@ -67,7 +67,7 @@ impl Connection {
 
     /// `stretch` leaves.
     pub(crate) fn resent(&mut self, cx: &mut Cx<'_>, stretch: Stretch) {
-        let (una, sack) = (self.snd_una, self.bits.has(Bits::SACK));
+        let (una, sack) = (self.snd.una(), self.bits.has(Bits::SACK));
         let bytes = stretch.len + u32::from(stretch.fin);
         let end = stretch.seq + bytes;
         // PRR counts data: the FIN's number shall not take a segment's place.
@@ -88,7 +88,7 @@ impl Connection {
 
     /// The retransmission of `bytes` that began at `seq` never left.
     pub(crate) fn retransmission_failed(&mut self, cx: &mut Cx<'_>, seq: Seq, bytes: u32) {
-        let una = self.snd_una;
+        let una = self.snd.una();
         if let Some(loss) = &mut self.loss {
             loss.uncount_again(bytes);
             loss.resend = loss.resend.earlier(seq);

@@ -27,7 +27,7 @@ pub(crate) struct SendBuffer {
     lent: Option<Box<Lent>>,
     len: u32,
     /// Bytes the application may have in it.
-    pub(crate) limit: u32,
+    limit: u32,
 }
 
 /// The stretches that are not copied, in order.
@@ -106,6 +106,15 @@ impl SendBuffer {
     /// Does it hold nothing?
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Bytes the application may have in it.
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    pub(crate) fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
     }
 
     /// Bytes that may still be written.

@@ -27,7 +27,7 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn may_probe(&self) -> bool {
         const BOTH: Bits = Bits(Bits::SACK.0 | Bits::PROBING.0);
-        self.flight() > 0
+        self.snd.flight() > 0
             && self.bits.0 & BOTH.0 == Bits::SACK.0
             && self.loss.as_ref().is_none_or(|loss| !loss.phase.repairs() && loss.board.is_empty())
     }
@@ -41,7 +41,7 @@ impl Connection {
             return None;
         }
         let srtt = self.rtt.srtt_micros()?;
-        let single = self.flight() <= u32::from(self.snd_mss) && !self.has_several();
+        let single = self.snd.flight() <= u32::from(self.snd.mss()) && !self.has_several();
         let slack = if single { DELAYED_ACK_US } else { SLACK_US };
         Some(srtt.saturating_mul(2).saturating_add(slack))
     }
@@ -50,8 +50,8 @@ impl Connection {
     /// times?
     #[cold]
     fn has_several(&self) -> bool {
-        (self.bits.has(Bits::LONE_FIN) && self.flight() > 1 && self.flight() > self.tx.len())
-            || self.sent.has_several()
+        (self.bits.has(Bits::LONE_FIN) && self.snd.flight() > 1 && self.snd.fin_in_flight())
+            || self.snd.sent().has_several()
     }
 
     /// The probe timeout: a probe leaves, and the retransmission timer starts again (section 7.3).
@@ -69,10 +69,9 @@ impl Connection {
 
     /// Returns the number of bytes never sent of which a probe may consist.
     fn new_probe(&self) -> u32 {
-        let (flight, mss) = (self.flight(), u32::from(self.snd_mss - self.blocks_len()));
-        let unsent = self.tx.len().saturating_sub(flight);
-        let len = unsent.min(self.snd_wnd.saturating_sub(flight)).min(mss);
-        if self.bits.has(Bits::MARKED) { self.within_record(self.snd_nxt, len) } else { len }
+        let mss = u32::from(self.snd.mss() - self.blocks_len());
+        let len = self.snd.unsent().min(self.snd.usable_window()).min(mss);
+        if self.bits.has(Bits::MARKED) { self.within_record(self.snd.nxt(), len) } else { len }
     }
 
     /// Plans the probe: new data if there is any and the peer's window takes it, otherwise the last segment again
@@ -80,7 +79,7 @@ impl Connection {
     /// RFC 8985, 7.3-3 and 7.3-6.
     #[cold]
     pub(crate) fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
-        let possible = self.bits.has(Bits::PROBING) && self.flight() > 0 && self.has_probe();
+        let possible = self.bits.has(Bits::PROBING) && self.snd.flight() > 0 && self.has_probe();
         if !possible {
             self.bits.clear(Bits::PROBING);
             return None;
@@ -89,36 +88,36 @@ impl Connection {
         let len = self.new_probe();
         self.bits.put(Bits::PROBE_RESENT, len == 0);
         let plan = if len > 0 {
-            let mss = u32::from(self.snd_mss - self.blocks_len());
-            self.plan_fresh(cx, Stretch { seq: self.snd_nxt, len, fin: false }, mss)
+            let mss = u32::from(self.snd.mss() - self.blocks_len());
+            self.plan_fresh(cx, Stretch { seq: self.snd.nxt(), len, fin: false }, mss)
         } else {
             let stretch = self.last_segment()?;
             self.resent(cx, stretch);
             self.plan_old(cx, stretch)
         };
-        self.cold_mut().probe_end = self.snd_nxt;
+        self.cold_mut().probe_end = self.snd.nxt();
         Some(plan)
     }
 
     /// The last segment in flight, as it was cut.
     fn last_segment(&self) -> Option<Stretch> {
-        let (flight, mss) = (self.flight(), u32::from(self.snd_mss));
-        let fin = flight > self.tx.len();
+        let (flight, mss) = (self.snd.flight(), u32::from(self.snd.mss()));
+        let fin = self.snd.fin_in_flight();
         let mut data = flight - u32::from(fin);
         if self.bits.has(Bits::MARKED) {
-            let end = self.snd_una + data;
+            let end = self.snd.una() + data;
             data = end.offset_from(self.record_start(end));
         }
         let alone = data == 0 || self.bits.has(Bits::LONE_FIN);
         let len = if alone { 0 } else { (data - 1) % mss + 1 };
-        let seq = self.snd_nxt - len - u32::from(fin);
-        let room = self.snd_wnd.saturating_sub(seq.offset_from(self.snd_una));
+        let seq = self.snd.nxt() - len - u32::from(fin);
+        let room = self.snd.window().saturating_sub(seq.offset_from(self.snd.una()));
         (room >= len && (len > 0 || fin)).then_some(Stretch { seq, len, fin })
     }
 
     /// Where the flight ended when the probe had left (TLP.end_seq).
     pub(crate) fn probe_end(&self) -> Seq {
-        self.cold().map_or(self.snd_una, |cold| cold.probe_end)
+        self.cold().map_or(self.snd.una(), |cold| cold.probe_end)
     }
 
     /// An acknowledgment while a probe is out, before SND.UNA moves (section 7.4.2): is the flight's end known to
@@ -132,7 +131,7 @@ impl Connection {
         if !self.bits.has(Bits::PROBE_RESENT) {
             return self.bits.clear(Bits::PROBING);
         }
-        let duplicate = seg.ack == self.snd_una && seg.seq_len() == 0 && seg.options.sack.is_empty();
+        let duplicate = seg.ack == self.snd.una() && seg.seq_len() == 0 && seg.options.sack.is_empty();
         if duplicate {
             self.bits.clear(Bits::PROBING);
         } else if seg.ack.after(end) {
@@ -158,7 +157,7 @@ impl Connection {
         if self.phase() != Phase::Disorder {
             return;
         }
-        let (info, una) = (self.signal_info(cx), self.snd_una);
+        let (info, una) = (self.signal_info(cx), self.snd.una());
         if let Some(loss) = &mut self.loss {
             loss.end_judging(una);
         }

@@ -177,7 +177,8 @@ fn memory_of_a_loss_goes_when_the_loss_is_repaired() {
 #[test]
 fn a_lost_retransmission_is_sent_again_before_the_timer() {
     let mut pair = Pair::new();
-    pair.a.conn.snd_wnd = 1 << 20;
+    let seq = pair.b.conn.snd.nxt();
+    pair.a.conn.snd.set_window(1 << 20, seq);
     let sent = flight(&mut pair, 10);
     pair.pass(ms(10));
     for packet in &sent[1..6] {
@@ -338,7 +339,11 @@ fn the_send_buffer_follows_the_window() {
     }
     let cwnd = pair.a.conn.info(pair.now).window.cwnd;
     assert!(cwnd > 128 << 10);
-    assert!(pair.a.conn.tx.limit >= 2 * (cwnd / 2), "{} for {cwnd}", pair.a.conn.tx.limit);
+    assert!(
+        pair.a.conn.snd.buffer().limit() >= 2 * (cwnd / 2),
+        "{} for {cwnd}",
+        pair.a.conn.snd.buffer().limit()
+    );
 }
 
 #[test]
@@ -383,7 +388,7 @@ fn refused_frames_change_nothing() {
         let tx = pair.a.conn.poll_transmit(cx!(pair.a, pair.now), &limits).expect("data and FIN");
         assert!(tx.len == 4 && tx.header.flags.has(Flags::FIN) && !tx.retransmit);
         pair.a.conn.transmit_failed(cx!(pair.a, pair.now), &tx);
-        assert_eq!(pair.a.conn.flight(), 0);
+        assert_eq!(pair.a.conn.snd.flight(), 0);
     }
     let sent = pair.a.drain(pair.now);
     assert_eq!(sent.len(), 1);

@@ -225,7 +225,7 @@ impl Connection {
     /// Something waits although nothing is in flight: the peer's window is shut or too small, or the
     /// application corked the connection.
     pub(crate) fn arm_override(&mut self, cx: &Cx<'_>) {
-        let shut = self.snd_wnd == 0 || !self.is_held();
+        let shut = self.snd.window() == 0 || !self.is_held();
         self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
         self.timers.rtx = cx.now + if shut { self.rto() } else { CORK };
     }
@@ -267,7 +267,7 @@ impl Connection {
 
     /// Handles the retransmission timeout, or the zero-window probe in its place.
     pub(crate) fn on_rto(&mut self, cx: &mut Cx<'_>) {
-        if self.flight() == 0 || self.snd_wnd == 0 {
+        if self.snd.flight() == 0 || self.snd.window() == 0 {
             self.on_probe_timeout(cx);
         } else {
             self.on_retransmission_timeout(cx);
@@ -290,7 +290,7 @@ impl Connection {
             // A box on the way may drop what asks for ECN (RFC 3168, section 6.1.1.1).
             self.bits.clear(Bits::ECN);
         }
-        self.stop_timing();
+        self.snd.stop_timing();
         self.due |= Due::SYN;
         self.arm_rtx(cx);
     }
@@ -346,10 +346,10 @@ impl Connection {
     /// sent at once (section 3.8.6.2.1, condition 4).
     /// RFC 9293, MUST-35, MUST-36, MUST-60, SHLD-29 and SHLD-30.
     fn on_probe_timeout(&mut self, cx: &mut Cx<'_>) {
-        if self.flight() == 0 && !self.has_unsent() {
+        if self.snd.flight() == 0 && !self.has_unsent() {
             return;
         }
-        if self.snd_wnd > 0 {
+        if self.snd.window() > 0 {
             self.bits.set(Bits::FORCE);
             self.bits.clear(Bits::MORE | Bits::UNPUSHED);
             self.due |= Due::DATA;
@@ -383,7 +383,7 @@ impl Connection {
     /// Returns true if the start of the user timeout is known before the first timeout. It is not while the peer's
     /// window is shut: then the user timeout counts from the first probe without an answer.
     fn is_watched(&self) -> bool {
-        let is_known = self.state == State::SynSent || (self.flight() > 0 && self.snd_wnd > 0);
+        let is_known = self.state == State::SynSent || (self.snd.flight() > 0 && self.snd.window() > 0);
         self.options.has_user_timeout() && is_known
     }
 
@@ -419,7 +419,7 @@ impl Connection {
     /// The error of a peer that is silent: what ICMP said since it was last heard, or just that.
     pub(crate) fn silence(&self) -> Error {
         let said = self.cold().and_then(|cold| cold.soft_error);
-        said.filter(|(_, una)| *una == self.snd_una).map_or(Error::TimedOut, |(error, _)| error)
+        said.filter(|(_, una)| *una == self.snd.una()).map_or(Error::TimedOut, |(error, _)| error)
     }
 
     /// Keepalive counts from the last segment received, so receiving need not touch the timer.
@@ -443,7 +443,7 @@ impl Connection {
             cx.counters.orphan_timeouts += 1;
             return self.finish(cx);
         }
-        if self.bits.has(Bits::NO_SPACE) && self.state.may_send() && self.tx.is_empty() {
+        if self.bits.has(Bits::NO_SPACE) && self.state.may_send() && self.snd.queued() == 0 {
             if self.memory_for_writing(cx.pool) > 0 {
                 self.bits.clear(Bits::NO_SPACE);
                 self.events |= Events::WRITABLE;
@@ -468,7 +468,7 @@ impl Connection {
             self.timers.idle = self.timers.idle.min(cx.now + (due - silent));
             return;
         }
-        if self.flight() > 0 || self.has_unsent() {
+        if self.snd.flight() > 0 || self.has_unsent() {
             // Retransmissions and probes watch over the peer already.
             self.timers.idle = self.timers.idle.min(cx.now + self.options.keep_idle());
             return;

@@ -354,16 +354,16 @@ impl Connection {
     /// 3.10.7.4) and acknowledges `acked` bytes. Did it change?
     #[inline]
     pub(crate) fn update_send_window(&mut self, config: &Config, seg: &Segment<'_>, acked: u32) -> bool {
-        let window = from_field(seg.window, self.snd_scale);
-        self.snd_wl1 = seg.seq;
-        if window == self.snd_wnd {
+        let window = from_field(seg.window, self.snd.scale());
+        if window == self.snd.window() {
+            self.snd.confirm_window(seg.seq);
             return false;
         }
-        if self.snd_wnd == 0 && self.flight() == 0 {
+        if self.snd.window() == 0 && self.snd.flight() == 0 {
             self.end_window_probes(config);
         }
         self.set_send_window(window, seg.seq);
-        if acked > MERGED * u32::from(self.snd_mss) {
+        if acked > MERGED * u32::from(self.snd.mss()) {
             self.bits.clear(Bits::OPENING);
         }
         self.due |= Due::DATA;
@@ -378,14 +378,9 @@ impl Connection {
         self.timers.rtx = Instant::FAR_FUTURE;
     }
 
-    /// RFC 5961, 5.2-2.
     pub(crate) fn set_send_window(&mut self, window: u32, seq: Seq) {
-        self.snd_wnd = window;
-        self.snd_wl1 = seq;
-        if window > self.snd_wnd_max {
-            // The first one, that of the SYN, is no news.
-            self.bits.put(Bits::OPENING, self.snd_wnd_max > 0);
-            self.snd_wnd_max = window;
+        if self.snd.set_window(window, seq) {
+            self.bits.set(Bits::OPENING);
         }
     }
 

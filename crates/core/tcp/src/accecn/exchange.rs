@@ -123,7 +123,7 @@ impl Connection {
         if seg.flags.has(Flags::SYN) {
             return;
         }
-        let data = acked.min(self.tx.len());
+        let data = self.snd.data_in(acked);
         let newer = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS));
         let progress = acked + sacked > 0 || newer.is_some_and(|ts| ts_before(self.ts_recent, ts.val));
         let feedback = Feedback {
@@ -131,10 +131,10 @@ impl Connection {
             counters: seg.options.accecn,
             bytes: data + sacked,
             fin: acked > data,
-            mss: self.snd_mss.into(),
+            mss: self.snd.mss().into(),
             orderly: self.loss.is_none(),
         };
-        let (una, nxt) = (self.snd_una + acked, self.snd_nxt);
+        let (una, nxt) = (self.snd.una() + acked, self.snd.nxt());
         let Some(state) = self.accecn_mut() else { return };
         let sender = &mut state.sender;
         let capable = sender.is_capable();

@@ -127,7 +127,7 @@ impl Connection {
             (None, KeyChange::SetMd5(key)) => {
                 let mut ring = Keyring::default();
                 ring.set_md5(key.clone())?;
-                if let Some(auth) = Auth::new(&ring, &self.key, self.snd_una) {
+                if let Some(auth) = Auth::new(&ring, &self.key, self.snd.una()) {
                     self.authenticate(auth);
                 }
             }

@@ -188,8 +188,8 @@ impl Connection {
         let ours = conn.advertised_mss();
         let mss = if offer.mss == 0 { ours } else { offer.mss.min(ours) };
         let room = u32::from(mss).saturating_sub(OPTIONS_MAX) as usize;
-        let room = room.min(conn.tx.room()).min(conn.memory_for_writing(cx.pool));
-        let taken = conn.tx.append(cx.pool, &data[..data.len().min(room)]);
+        let room = room.min(conn.snd.buffer().room()).min(conn.memory_for_writing(cx.pool));
+        let taken = conn.snd.buffer_mut().append(cx.pool, &data[..data.len().min(room)]);
         if taken > 0 {
             conn.note_busy(cx.now.as_millis() as u32, true);
         }
@@ -214,7 +214,7 @@ impl Connection {
         conn.bits.set(Bits::EARLY);
         conn.attempt();
         // Data may follow the SYN-ACK, so its number counts as acknowledged: it is sent again all the same.
-        conn.begin_sending_at(open.isn + 1);
+        conn.snd.begin_at(open.isn + 1);
         let path = conn.path_info(cx);
         conn.control.on_established(&path);
         if !syn.payload.is_empty() {
@@ -274,7 +274,7 @@ impl Connection {
 
     /// The number of our SYN-ACK, or of our SYN while it is not acknowledged.
     pub(crate) fn syn_seq(&self) -> Seq {
-        if self.bits.has(Bits::EARLY) { self.snd_una - 1 } else { self.snd_una }
+        if self.bits.has(Bits::EARLY) { self.snd.una() - 1 } else { self.snd.una() }
     }
 
     /// A SYN that is the one this connection began with: the peer sent it again, with or without its data.
@@ -283,12 +283,12 @@ impl Connection {
         first && seg.seq + 1 + self.bytes_received as u32 == self.rcv_nxt
     }
 
-    /// A SYN-ACK arrived in SYN-SENT: what to remember for the next connect. `self.snd_nxt` is what was sent.
+    /// A SYN-ACK arrived in SYN-SENT: what to remember for the next connect. `self.snd.nxt()` is what was sent.
     /// RFC 7413, 4.1.3.1-1.
     #[cold]
     pub(crate) fn conclude(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         self.bits.clear(Bits::FAST_OPEN);
-        let all = seg.ack == self.snd_nxt;
+        let all = seg.ack == self.snd.nxt();
         let data = self.bits.has(Bits::SYN_DATA);
         let again = self.retransmits > 0;
         let asked = self.attempt().option;
@@ -297,7 +297,7 @@ impl Connection {
         let cookie = answer.filter(|_| asked.is_some());
         let lesson = match asked {
             _ if again && cookie.is_none() && data && !all => Lesson::Lost,
-            _ if cookie.is_none() && data && seg.ack == self.snd_una + 1 => Lesson::Refused,
+            _ if cookie.is_none() && data && seg.ack == self.snd.una() + 1 => Lesson::Refused,
             Some(option) if cookie.is_none() && !data && !again => {
                 Lesson::NoCookie { experimental: option.experimental }
             }
@@ -349,31 +349,28 @@ impl Connection {
     /// RFC 7413, 4.2.2-6.
     #[cold]
     pub(crate) fn settle_syn_data(&mut self, cx: &mut Cx<'_>, acked: u32) {
-        let acked = acked.min(self.tx.len());
-        let whole = self.tx.len();
-        self.tx.consume(cx.pool, acked);
+        let (acked, whole) = (self.snd.data_in(acked), self.snd.queued());
+        self.snd.buffer_mut().consume(cx.pool, acked);
         if acked > 0 && acked == whole {
             self.note_busy(cx.now.as_millis() as u32, false);
         }
         self.bytes_acked += u64::from(acked);
-        if self.snd_nxt != self.snd_una {
+        if self.snd.flight() > 0 {
             self.retransmits = self.retransmits.wrapping_add(1);
             cx.counters.retransmits += 1;
             // What goes again counts as data anew.
-            self.count_again(self.tx.len());
-            let end = self.bytes_acked as u32 + self.flight();
+            self.count_again(self.snd.queued());
+            let end = self.bytes_acked as u32 + self.snd.flight();
             self.cold_mut().syn_data_again = end;
-            self.keep_boundary(self.snd_nxt);
-            self.snd_nxt = self.snd_una;
-            self.sent.cut(self.snd_nxt);
+            self.keep_boundary(self.snd.nxt());
+            self.snd.take_back(self.snd.una());
             self.due |= Due::DATA;
         }
-        self.rtt_seq = self.rtt_seq.earlier(self.snd_nxt);
     }
 
     /// Bytes in flight that went with the SYN before.
     pub(crate) fn syn_data_again(&self) -> u32 {
-        self.syn_data_end().min(self.flight())
+        self.syn_data_end().min(self.snd.flight())
     }
 
     /// Bytes from SND.UNA on that went with the SYN before.
@@ -385,7 +382,7 @@ impl Connection {
     /// Went what begins at `seq` with the SYN before? Then it is no small segment that the next one waits for.
     #[cold]
     pub(crate) fn is_syn_data(&self, seq: Seq) -> bool {
-        seq.offset_from(self.snd_una) < self.syn_data_end()
+        seq.offset_from(self.snd.una()) < self.syn_data_end()
     }
 
     /// The client answered our SYN-ACK: it is there.
@@ -402,7 +399,7 @@ impl Connection {
         self.backoff = 0;
         self.refresh_rto(cx.config);
         self.establish(cx);
-        if self.flight() > 0 {
+        if self.snd.flight() > 0 {
             self.start_rtx(cx);
         }
     }

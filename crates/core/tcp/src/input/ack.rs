@@ -29,9 +29,9 @@ impl Connection {
                 return Ok(());
             }
         }
-        if self.bits.has(Bits::PROBED) && seg.ack == self.snd_nxt + 1 && self.has_unsent() {
+        if self.bits.has(Bits::PROBED) && seg.ack == self.snd.nxt() + 1 && self.has_unsent() {
             // The zero-window probe's byte was taken.
-            self.snd_nxt += 1;
+            self.snd.probe_taken();
             self.bits.clear(Bits::PROBED);
             self.probe_taken();
             if seg.window > 0 {
@@ -40,8 +40,8 @@ impl Connection {
         }
         // RFC 5961, section 5.2: what was never sent, or was acknowledged more than a window ago, is
         // challenged.
-        let ahead = seg.ack.distance_from(self.snd_una);
-        if seg.ack.after(self.snd_nxt) || i64::from(ahead) < -i64::from(self.snd_wnd_max) {
+        let ahead = seg.ack.distance_from(self.snd.una());
+        if seg.ack.after(self.snd.nxt()) || i64::from(ahead) < -i64::from(self.snd.largest_window()) {
             cx.counters.bad_acks += 1;
             self.challenge(cx, Cause::Ack);
             return Err(DropReason::BadAck);
@@ -69,13 +69,13 @@ impl Connection {
     /// RFC 2018, 5-1.
     #[cold]
     fn take_late_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        let (una, nxt, before) = (self.snd_una, self.snd_nxt, self.sacked());
+        let (una, nxt, before) = (self.snd.una(), self.snd.nxt(), self.sacked());
         let mut all = Sacked::default();
         let blocks = self.marked_blocks(cx, una, seg.options.sack.as_slice());
         for &(left, right) in blocks.as_slice() {
             // Each for itself, and from SND.UNA on: what was no duplicate when this left is none now.
             if right.after(una) && left.before(right) {
-                let mss = self.snd_mss.into();
+                let mss = self.snd.mss().into();
                 let sacked = self.loss().board.update(una, nxt, mss, &[(left.later(una), right)]);
                 all.newly += sacked.newly;
                 all.lowest = all.lowest.into_iter().chain(sacked.lowest).reduce(Seq::earlier);
@@ -92,8 +92,8 @@ impl Connection {
     /// Fast Open `proves` that the client is there, and is no duplicate.
     /// RFC 9293, MUST-37 and SHLD-17.
     fn process_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32, proves: bool) {
-        let fin = acked > self.tx.len();
-        let amiss = self.loss.is_some() || self.dup_acks > 0 || !seg.options.sack.is_empty();
+        let fin = acked > self.snd.queued();
+        let amiss = self.loss.is_some() || self.snd.duplicates() > 0 || !seg.options.sack.is_empty();
         if acked > 0 && !amiss && !self.bits.has(Bits::ECN | Bits::ACCECN | Bits::PROBING) {
             self.update_send_window(cx.config, seg, acked);
             self.advance(cx, seg, acked);
@@ -104,11 +104,11 @@ impl Connection {
         }
         let in_flight = self.pipe();
         let before = self.sacked();
-        let told = if self.bits.has(Bits::SACK) { 0 } else { u32::from(self.dup_acks) };
-        let duplicates = told * u32::from(self.snd_mss);
+        let told = if self.bits.has(Bits::SACK) { 0 } else { u32::from(self.snd.duplicates()) };
+        let duplicates = told * u32::from(self.snd.mss());
         // SND.WL1's test keeps old windows out; what acknowledges more is newer whatever its number, and left
         // aside it would carry the right edge along with SND.UNA.
-        let newer = acked > 0 || self.snd_wl1.at_or_before(seg.seq);
+        let newer = acked > 0 || self.snd.is_newer(seg.seq);
         let window_changed = newer && self.update_send_window(cx.config, seg, acked);
         if self.bits.has(Bits::ECN) {
             self.take_classic(cx, seg, acked);
@@ -132,10 +132,10 @@ impl Connection {
         } else if sacked.newly > 0 {
             // RFC 6675, section 2, calls this a duplicate: it tells of a hole.
             cx.counters.duplicate_acks_in += 1;
-            self.dup_acks = self.dup_acks.saturating_add(1);
+            self.snd.count_duplicate();
             let fresh = if self.grows_reordered(cx) { sacked.newly } else { 0 };
             self.inform_policy(cx, seg, fresh, sacked.newly, in_flight, None);
-        } else if self.flight() == 0 || self.snd_wnd == 0 {
+        } else if self.snd.flight() == 0 || self.snd.window() == 0 {
             // The answer to a probe: the peer lives, and its window may stay shut as long as it likes (RFC
             // 9293, section 3.8.6.1), also one that shut after what is in flight had left.
             self.retries = 0;
@@ -156,7 +156,7 @@ impl Connection {
     /// An acknowledgment of `acked` bytes, or FIN, while nothing is missing and nothing suspected.
     #[inline(always)]
     pub(crate) fn advance(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
-        let in_flight = self.flight();
+        let in_flight = self.snd.flight();
         let rtt = self.retire(cx, seg, acked);
         self.inform_policy(cx, seg, acked, 0, in_flight, rtt);
         self.settle_timer(cx);
@@ -189,12 +189,12 @@ impl Connection {
         }
         let mut sacked = Sacked::default();
         let mut marked = Blocks::default();
-        let filled = self.loss.as_ref().and_then(|loss| loss.first_original(self.snd_una, seg.ack));
+        let filled = self.loss.as_ref().and_then(|loss| loss.first_original(self.snd.una(), seg.ack));
         if !blocks.is_empty() {
             cx.counters.sack_blocks_in += blocks.len() as u64;
-            let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
+            let (una, nxt) = (seg.ack.later(self.snd.una()), self.snd.nxt());
             marked = self.marked_blocks(cx, una, blocks);
-            let mss = self.snd_mss.into();
+            let mss = self.snd.mss().into();
             sacked = self.loss().board.update(una, nxt, mss, marked.as_slice());
             if sacked.newly > 0 {
                 if self.bits.has(Bits::PROBING_MTU) {
@@ -230,13 +230,13 @@ impl Connection {
     /// and each SACK looked for in thousands of runs (CVE-2019-11478). Where segments of several sizes are in
     /// flight, the scoreboard bounds the runs.
     fn marked_blocks(&self, cx: &Cx<'_>, una: Seq, blocks: &[(Seq, Seq)]) -> Blocks {
-        let (nxt, mss) = (self.snd_nxt, u32::from(self.snd_mss));
+        let (nxt, mss) = (self.snd.nxt(), u32::from(self.snd.mss()));
         let mut marked = Blocks::default();
         let shortened = self.cold().and_then(|cold| cold.shortened).is_some_and(|end| end.after(una));
         let even = !self.bits.has(Bits::SEARCHING) && self.phase() != Phase::Resegment && !shortened;
         // Full segments, all of one size, end where SND.NXT does, or before the FIN.
-        let full = self.snd_small.at_or_before(una) && even;
-        let end = nxt - u32::from(self.flight() > self.tx.len());
+        let full = self.snd.is_full_from(una) && even;
+        let end = nxt - u32::from(self.snd.fin_in_flight());
         for (to, &block) in marked.blocks.iter_mut().zip(blocks) {
             *to = if cx.config.whole_sacks && full {
                 whole_segments(una, [end, nxt], mss, block)
@@ -253,23 +253,17 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) -> Option<Duration> {
         cx.counters.acks_in += 1;
-        let data = acked.min(self.tx.len());
-        self.tx.consume(cx.pool, data);
-        self.snd_una += acked;
-        let log = cx.pool.tx_times_mut();
-        let left = match &mut self.loss {
-            None => self.sent.retire(log, self.snd_una),
-            Some(loss) => self.sent.retire_with(log, self.snd_una, &mut loss.rack.cursors),
-        };
+        let cursors = self.loss.as_mut().map(|loss| &mut loss.rack.cursors);
+        let (data, left) = self.snd.acknowledge(cx.pool, acked, cursors);
         let rtt = self.measure_rtt(cx, seg, left);
         if self.bits.has(Bits::PROBING)
             && !self.bits.has(Bits::PROBE_RESENT)
-            && self.snd_una.at_or_after(self.probe_end())
+            && self.snd.una().at_or_after(self.probe_end())
         {
             self.bits.clear(Bits::PROBING);
         }
         self.bytes_acked += u64::from(data);
-        if self.tx.is_empty() && data > 0 {
+        if self.snd.queued() == 0 && data > 0 {
             self.note_busy(self.last_rcv_ms, false);
         }
         if self
@@ -280,7 +274,7 @@ impl Connection {
         }
         self.retries = 0;
         if self.loss.is_none() {
-            self.dup_acks = 0;
+            self.snd.forget_duplicates();
         }
         if self.bits.has(Bits::NO_SPACE) {
             self.offer_space(cx);
@@ -301,7 +295,7 @@ impl Connection {
         if self.bits.has(Bits::MARKED) {
             self.on_marked_acknowledged(cx);
         }
-        if self.tx.is_empty() {
+        if self.snd.queued() == 0 {
             self.stop_watches(cx);
         }
     }
@@ -317,10 +311,10 @@ impl Connection {
         seg: &Segment<'_>,
         left: Option<u32>,
     ) -> Option<Duration> {
-        if let Some(left) = left.filter(|_| seg.ack.after(self.rtt_seq) || self.loss.is_none()) {
+        if let Some(left) = left.filter(|_| self.snd.is_timed(seg.ack) || self.loss.is_none()) {
             let micros = (cx.now.as_micros() as u32).wrapping_sub(left);
-            if seg.ack.after(self.rtt_seq) {
-                self.rtt_seq = self.snd_nxt;
+            if self.snd.is_timed(seg.ack) {
+                self.snd.stop_timing();
                 self.rtt.sample(micros, cx.now);
                 if cx.probe.is_some() {
                     self.show_round_trip(cx, Duration::from_micros(micros.into()));
@@ -354,7 +348,7 @@ impl Connection {
         let rtt = Duration::from_micros(u64::from(ticks.max(1)) * u64::from(clock.tick_us()));
         if self.backoff > 0 || self.loss.is_some() || !self.rtt.is_measured() {
             // Nothing is timed during a repair; there is one sample for about every two segments then.
-            let samples = self.flight() / (2 * u32::from(self.snd_mss));
+            let samples = self.snd.flight() / (2 * u32::from(self.snd.mss()));
             self.rtt.sample_of(rtt, samples, cx.now);
             if cx.probe.is_some() {
                 self.show_round_trip(cx, rtt);
@@ -380,7 +374,7 @@ impl Connection {
         let window = self.control.window();
         // In slow start the window may double, so half of it in use in this round trip is enough (RFC 7661, section
         // 4.2).
-        let most = in_flight.max(self.round_flight);
+        let most = in_flight.max(self.snd.round_flight());
         let used = window.cwnd < window.ssthresh && most > window.cwnd / 2;
         let limited = used || self.bits.has(Bits::CWND_LIMITED);
         if !limited && !self.bits.has(Bits::SAMPLED) && self.control.on_unlimited(cx.now) {
@@ -410,7 +404,7 @@ impl Connection {
     /// RFC 6298, rules 5.2 and 5.3.
     #[inline(always)]
     pub(crate) fn settle_timer(&mut self, cx: &Cx<'_>) {
-        if self.flight() == 0 {
+        if self.snd.flight() == 0 {
             self.timers.rtx = Instant::FAR_FUTURE;
         } else if self.loss.is_none() || self.restarts_timer(cx.config) {
             self.start_rtx(cx);

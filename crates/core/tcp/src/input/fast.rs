@@ -37,16 +37,16 @@ impl Connection {
     /// Is the segment, with `len` bytes of payload, of the predicted kind?
     #[inline(always)]
     pub(crate) fn is_predicted(&self, seg: &Segment<'_>, len: u32) -> bool {
-        let acked = seg.ack.offset_from(self.snd_una);
+        let acked = seg.ack.offset_from(self.snd.una());
         seg.flags.0 & DECISIVE.0 == self.predicted.0
             && seg.seq == self.rcv_nxt
-            && acked <= self.flight()
+            && acked <= self.snd.flight()
             && len <= self.receive_window()
             && acked | len != 0
             // The peer's FIN took the last place: what comes behind it is no data.
             && (len == 0 || self.state != State::CloseWait)
             && self.loss.is_none()
-            && self.dup_acks == 0
+            && self.snd.duplicates() == 0
             && self.reassembly.is_none()
             && seg.options.sack.is_empty()
             && seg.ecn != Ecn::Marked
@@ -56,7 +56,7 @@ impl Connection {
     /// Handles a segment that [is of the predicted kind](Connection::is_predicted), whose data has `len` bytes.
     #[inline(always)]
     pub(crate) fn take_predicted(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, len: u32) {
-        let acked = seg.ack.offset_from(self.snd_una);
+        let acked = seg.ack.offset_from(self.snd.una());
         // RFC 7323, section 4.3.
         if self.bits.has(Bits::TIMESTAMPS)
             && seg.seq == self.last_ack_sent
@@ -69,11 +69,11 @@ impl Connection {
         }
         self.last_rcv_ms = cx.now.as_millis() as u32;
         // SND.WL1 is ahead where a bare acknowledgment came from beyond a hole, and its window is newer.
-        if acked > 0 || self.snd_wl1.at_or_before(seg.seq) {
-            if from_field(seg.window, self.snd_scale) != self.snd_wnd {
+        if acked > 0 || self.snd.is_newer(seg.seq) {
+            if from_field(seg.window, self.snd.scale()) != self.snd.window() {
                 self.update_send_window(cx.config, seg, acked);
             } else {
-                self.snd_wl1 = seg.seq;
+                self.snd.confirm_window(seg.seq);
             }
         }
         if acked > 0 {

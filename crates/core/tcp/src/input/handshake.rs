@@ -79,11 +79,10 @@ impl Connection {
 
     /// `seg` acknowledges our SYN.
     pub(crate) fn syn_acknowledged(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        let data = seg.ack.offset_from(self.snd_una) - 1;
-        self.snd_una = seg.ack;
-        let left = self.sent.retire(cx.pool.tx_times_mut(), self.snd_una);
+        let data = seg.ack.offset_from(self.snd.una()) - 1;
+        let left = self.snd.acknowledge_syn(cx.pool.tx_times_mut(), seg.ack);
         self.measure_rtt(cx, seg, left);
-        if !self.tx.is_empty() {
+        if self.snd.queued() > 0 {
             self.settle_syn_data(cx, data);
         }
         if self.bits.has(Bits::MARKED) {
@@ -123,7 +122,7 @@ impl Connection {
     pub(crate) fn acknowledges_syn(&self, seg: &Segment<'_>) -> bool {
         let first = self.syn_seq();
         let acked = seg.ack.offset_from(first);
-        acked > 0 && acked <= self.snd_nxt.offset_from(first)
+        acked > 0 && acked <= self.snd.nxt().offset_from(first)
     }
 
     /// Returns true if the answer to our SYN echoes a timestamp that one of our SYNs carried, or none at all.

@@ -48,9 +48,9 @@ fn a_peer_that_does_not_read_is_written_the_least() {
         pair.settle();
         pair.pass(Duration::from_millis(1));
     }
-    assert!(pair.a.conn.snd_wnd < MSS as u32);
+    assert!(pair.a.conn.snd.window() < MSS as u32);
     assert_eq!(write(&mut pair.a, pair.now, 1), Err(WriteError::Full));
-    assert_eq!(pair.a.conn.tx.len() as usize, LEAST);
+    assert_eq!(pair.a.conn.snd.queued() as usize, LEAST);
     assert_eq!(pair.a.conn.writable(), 0, "or an application that polls would spin");
     // It reads after all.
     pair.a.events();

@@ -85,9 +85,8 @@ impl Connection {
                 Resend::Nothing => {}
             }
         }
-        let flight = self.flight();
-        let unsent = self.tx.len().saturating_sub(flight);
-        let fin = self.bits.has(Bits::WRITE_CLOSED) && flight <= self.tx.len();
+        let unsent = self.snd.unsent();
+        let fin = self.bits.has(Bits::WRITE_CLOSED) && !self.snd.fin_in_flight();
         if unsent > 0 || fin {
             if self.loss.is_some() || self.bits.has(SPECIAL) {
                 return self.plan_special(cx, limits, unsent, fin);
@@ -111,12 +110,12 @@ impl Connection {
         unsent: u32,
         fin: bool,
     ) -> Option<Plan> {
-        let flight = self.flight();
+        let flight = self.snd.flight();
         if flight == 0 {
             self.restart_if_idle(cx);
         }
-        let mss = u32::from(self.snd_mss - self.blocks_len());
-        let window = self.snd_wnd.saturating_sub(flight);
+        let mss = u32::from(self.snd.mss() - self.blocks_len());
+        let window = self.snd.usable_window();
         let mut ready = unsent;
         if self.has_special::<PLAIN>(Bits::MARKED | Bits::SEARCHING) {
             if self.bits.has(Bits::SEARCHING) {
@@ -126,7 +125,7 @@ impl Connection {
                     Probing::No => {}
                 }
             }
-            ready = self.within_record(self.snd_nxt, unsent);
+            ready = self.within_record(self.snd.nxt(), unsent);
         }
         let waiting = Waiting { ready, unsent, fin };
         let Some((len, fin)) = self.allowance::<PLAIN>(cx, mss, limits, waiting, window) else {
@@ -141,7 +140,7 @@ impl Connection {
             self.due.clear(Due::DATA);
             self.all_left(cx);
         }
-        Some(self.plan_leaving::<PLAIN>(cx, Stretch { seq: self.snd_nxt, len, fin }, mss))
+        Some(self.plan_leaving::<PLAIN>(cx, Stretch { seq: self.snd.nxt(), len, fin }, mss))
     }
 
     /// Plans the first transmission of new data.
@@ -152,21 +151,16 @@ impl Connection {
     /// RFC 6298, 5-1.
     #[inline(always)]
     fn plan_leaving<const PLAIN: bool>(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
-        let (flight, Stretch { seq, len, fin }) = (self.flight(), stretch);
+        let (flight, Stretch { seq, len, fin }) = (self.snd.flight(), stretch);
         let again = self.has_special::<PLAIN>(Bits::MARKED) && self.is_syn_data(seq);
-        if small_part(len, mss) != 0 && !again {
-            self.snd_small = self.snd_nxt + len;
-        }
-        self.snd_nxt += len + u32::from(fin);
+        let round = self.snd.round_is_over();
+        let most = self.snd.transmitted(len, fin, small_part(len, mss) != 0 && !again);
         self.bits.put(Bits::LONE_FIN, fin && len == 0);
-        let now_in_flight = self.snd_nxt.offset_from(self.snd_una);
-        let round = self.snd_una.at_or_after(self.round_end);
-        if now_in_flight > self.round_flight || round {
-            (self.round_flight, self.round_end) = (now_in_flight, self.snd_nxt);
+        if most {
             self.bits.put(Bits::OPENING, !round && self.bits.has(Bits::OPENING));
         }
         self.bits.clear(Bits::FORCE | Bits::PROBED);
-        self.note_departure(cx);
+        self.snd.note_departure(cx.pool.tx_times_mut(), cx.now);
         if self.has_special::<PLAIN>(Bits::MARKED | Bits::PACED | Bits::SAMPLED | Bits::FLUSH) {
             self.on_watched_departure(cx, seq);
         }
@@ -192,17 +186,17 @@ impl Connection {
     /// Notes the first transmission of `seq` to SND.NXT for those that keep account of it.
     #[cold]
     fn on_watched_departure(&mut self, cx: &mut Cx<'_>, seq: Seq) {
-        if self.unsent() == 0 {
+        if self.snd.unsent() == 0 {
             self.bits.clear(Bits::FLUSH);
         }
         if self.bits.has(Bits::MARKED) {
             self.on_marked_departure(cx, seq);
         }
         if self.bits.has(Bits::PACED) {
-            self.note_paced(cx, self.snd_nxt.offset_from(seq));
+            self.note_paced(cx, self.snd.nxt().offset_from(seq));
         }
         if self.bits.has(Bits::SAMPLED) {
-            self.note_sampled(cx, seq, self.snd_nxt, false);
+            self.note_sampled(cx, seq, self.snd.nxt(), false);
         }
     }
 
@@ -227,7 +221,7 @@ impl Connection {
         let limited = congestion < wanted.min(mss);
         if limited || congestion < wanted {
             self.bits.set(Bits::CWND_LIMITED);
-        } else if self.snd_una.at_or_after(self.round_end) {
+        } else if self.snd.round_is_over() {
             // A round in which the window was full once counts as one that it limited, whatever is written at its end
             // (Linux's tcp_cwnd_validate).
             self.bits.clear(Bits::CWND_LIMITED);
@@ -252,8 +246,8 @@ impl Connection {
         let last = len == unsent;
         // What follows will never make this segment any fuller: a FIN, or another record.
         let flush = (last && fin) || (len == ready && ready < unsent);
-        let nagle = self.options.has(Switch::NODELAY) || self.snd_small.at_or_before(self.snd_una);
-        let worth = len == window && len >= self.snd_wnd_max / 2;
+        let nagle = self.options.has(Switch::NODELAY) || self.snd.is_full_from(self.snd.una());
+        let worth = len == window && len >= self.snd.largest_window() / 2;
         let pushed = self.has_special::<PLAIN>(Bits::FLUSH);
         let corked = self.options.has(Switch::CORK) || self.has_special::<PLAIN>(Bits::MORE);
         let leaves = (!corked || pushed) && ((last && (nagle || pushed)) || worth);
@@ -306,24 +300,10 @@ impl Connection {
             && self.syn_data_again() == 0
     }
 
-    /// Notes that the data that ends at SND.NXT leaves now.
-    #[inline(always)]
-    pub(crate) fn note_departure(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now.as_micros() as u32;
-        self.sent.push(cx.pool.tx_times_mut(), self.snd_una, self.snd_nxt, now);
-    }
-
-    /// Nothing now in flight tells the round-trip time any more: it was sent twice (Karn's rule, RFC 6298, section
-    /// 3).
-    /// RFC 9293, MUST-18; RFC 6298, 3-1.
-    pub(crate) fn stop_timing(&mut self) {
-        self.rtt_seq = self.snd_nxt;
-    }
-
     /// A retransmission.
     /// RFC 6675, 6-1.
     pub(crate) fn plan_old(&mut self, cx: &mut Cx<'_>, stretch: Stretch) -> Plan {
-        self.stop_timing();
+        self.snd.stop_timing();
         self.retransmits = self.retransmits.wrapping_add(1);
         cx.counters.retransmits += 1;
         self.count_again(stretch.len);
@@ -342,8 +322,8 @@ impl Connection {
             self.note_sampled(cx, stretch.seq, stretch.seq + stretch.len + u32::from(stretch.fin), true);
         }
         // It keeps the size it had, so SACK blocks go along only where they find room (RFC 2018, section 4).
-        let tells = stretch.len + u32::from(self.blocks_len()) <= u32::from(self.snd_mss);
-        let plan = self.plan_stretch::<false>(cx, stretch, u32::from(self.snd_mss));
+        let tells = stretch.len + u32::from(self.blocks_len()) <= u32::from(self.snd.mss());
+        let plan = self.plan_stretch::<false>(cx, stretch, u32::from(self.snd.mss()));
         Plan { retransmit: true, tells, ..plan }
     }
 
@@ -351,7 +331,7 @@ impl Connection {
     #[inline(always)]
     fn plan_stretch<const PLAIN: bool>(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
         let Stretch { seq, len, fin } = stretch;
-        let offset = seq.offset_from(self.snd_una);
+        let offset = seq.offset_from(self.snd.una());
         let mut flags = Flags::ACK;
         if fin {
             flags = flags | Flags::FIN;
@@ -359,7 +339,7 @@ impl Connection {
         // The receiver is told to hand on when the send buffer is empty (RFC 9293, section 3.9.1.2).
         let more = self.has_special::<PLAIN>(Bits::UNPUSHED);
         let burst = len > mss && self.has_special::<PLAIN>(Bits::BURSTS) && !more;
-        let all = offset + len == self.tx.len() && !more;
+        let all = offset + len == self.snd.queued() && !more;
         let ends = self.has_special::<PLAIN>(Bits::MARKED) && self.ends_record(seq + len);
         if len > 0 && (all || burst || ends) {
             flags = flags | Flags::PSH;
@@ -368,27 +348,27 @@ impl Connection {
         if len > 0 {
             let more = if len > mss { (len - 1) / mss } else { 0 };
             self.segs_out = self.segs_out.wrapping_add(more);
-            self.data_out = self.data_out.wrapping_add(1 + more);
+            self.snd.count_segments(1 + more);
         }
         cx.counters.bytes_out += u64::from(len);
-        self.tx.seek(cx.pool, offset);
+        self.snd.buffer_mut().seek(cx.pool, offset);
         Plan { seq, len, flags, mss: mss as u16, class, retransmit: false, tells: true }
     }
 
     /// One byte beyond the window, or of what is in flight (RFC 9293, section 3.8.6.1): the answer tells the
     /// window.
     pub(crate) fn plan_window_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
-        if !self.state.may_send() || self.snd_wnd > 0 {
+        if !self.state.may_send() || self.snd.window() > 0 {
             self.due |= Due::DATA;
             return None;
         }
-        let flight = self.flight();
+        let flight = self.snd.flight();
         if flight == 0 && cx.config.quirks.empty_probes && self.has_unsent() {
             cx.counters.window_probes += 1;
-            return Some(Plan::bare(self.snd_una - 1, Flags::ACK, TransmitClass::Ack));
+            return Some(Plan::bare(self.snd.una() - 1, Flags::ACK, TransmitClass::Ack));
         }
-        let seq = if flight > 0 { self.snd_una } else { self.snd_nxt };
-        let len = u32::from(!self.tx.is_empty());
+        let seq = if flight > 0 { self.snd.una() } else { self.snd.nxt() };
+        let len = u32::from(self.snd.queued() > 0);
         let fin = len == 0 && self.bits.has(Bits::WRITE_CLOSED);
         if len == 0 && !fin {
             return None;
@@ -398,7 +378,7 @@ impl Connection {
         }
         cx.counters.window_probes += 1;
         self.count_again(len);
-        let plan = self.plan_stretch::<false>(cx, Stretch { seq, len, fin }, u32::from(self.snd_mss));
+        let plan = self.plan_stretch::<false>(cx, Stretch { seq, len, fin }, u32::from(self.snd.mss()));
         Some(Plan { class: TransmitClass::Ack, tells: false, ..plan })
     }
 
@@ -423,21 +403,16 @@ impl Connection {
             }
             self.retransmission_failed(cx, tx.header.seq, len);
             self.probe_failed(tx.header.seq);
-        } else if tx.header.seq + len == self.snd_nxt && self.state != State::Closed {
-            self.snd_nxt = tx.header.seq;
-            self.sent.cut(self.snd_nxt);
+        } else if tx.header.seq + len == self.snd.nxt() && self.state != State::Closed {
+            self.snd.take_back(tx.header.seq);
             if self.bits.has(Bits::MARKED) {
                 self.on_marked_return();
             }
             self.probe_failed(tx.header.seq);
-            self.rtt_seq = self.rtt_seq.earlier(self.snd_nxt);
-            if self.snd_small.after(self.snd_nxt) {
-                self.snd_small = self.snd_nxt;
-            }
-            if self.flight() == 0 {
+            if self.snd.flight() == 0 {
                 self.timers.rtx = Instant::FAR_FUTURE;
             }
-        } else if self.snd_wnd == 0 {
+        } else if self.snd.window() == 0 {
             self.due |= Due::PROBE;
         }
         cx.counters.bytes_out -= u64::from(tx.len);
@@ -445,12 +420,12 @@ impl Connection {
 
     /// The payload of a transmission where it lies: pieces in order, `tx.len` bytes together.
     pub fn payload<'p>(&'p self, pool: &'p Pool, tx: &Transmit) -> impl Iterator<Item = &'p [u8]> {
-        self.tx.pieces(pool, tx.offset, tx.len)
+        self.snd.buffer().pieces(pool, tx.offset, tx.len)
     }
 
     /// Copy the payload of a transmission to `into` (exactly `tx.len` bytes).
     pub fn copy_payload(&self, pool: &Pool, tx: &Transmit, into: &mut [u8]) {
-        let copied = self.tx.copy_out(pool, tx.offset, &mut into[..tx.len as usize]);
+        let copied = self.snd.buffer().copy_out(pool, tx.offset, &mut into[..tx.len as usize]);
         debug_assert_eq!(copied, tx.len as usize);
     }
 }

@@ -41,9 +41,9 @@ impl Connection {
                 window,
                 options,
             },
-            offset: if plan.len == 0 { 0 } else { plan.seq.offset_from(self.snd_una) },
+            offset: if plan.len == 0 { 0 } else { plan.seq.offset_from(self.snd.una()) },
             len: plan.len,
-            mss: if plan.mss == 0 { self.snd_mss } else { plan.mss },
+            mss: if plan.mss == 0 { self.snd.mss() } else { plan.mss },
             class: plan.class,
             tos: self.options.tos & DSCP,
             ttl: self.options.ttl(),
@@ -107,8 +107,8 @@ impl Connection {
         cx.counters.dsacks_out += u64::from(duplicate.is_some());
         let blocks = reassembly.held.sack_blocks(self.rcv_nxt, duplicate, max);
         cx.counters.sack_blocks_out += blocks.as_slice().len() as u64;
-        if self.flight() > 0 {
-            let nxt = self.snd_nxt;
+        if self.snd.flight() > 0 {
+            let nxt = self.snd.nxt();
             self.cold_mut().shortened = Some(nxt);
         }
         blocks

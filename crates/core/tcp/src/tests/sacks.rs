@@ -35,7 +35,7 @@ fn sack(pair: &Pair, ack: Seq, blocks: &[(Seq, Seq)]) -> Packet {
         header: wire::tcp::Header {
             src_port: 80,
             dst_port: 40_000,
-            seq: pair.b.conn.snd_nxt,
+            seq: pair.b.conn.snd.nxt(),
             ack,
             flags: Flags::ACK,
             window: u16::MAX,
@@ -86,7 +86,7 @@ fn a_loss_in_the_last_retransmitted_burst_needs_no_timeout() {
 #[test]
 fn sacks_of_every_other_byte_say_nothing() {
     let mut pair = plain();
-    let mss = u32::from(pair.a.conn.snd_mss);
+    let mss = u32::from(pair.a.conn.snd.mss());
     pair.a.write(pair.now, &bytes(10 * mss as usize));
     let sent = pair.a.drain(pair.now);
     assert_eq!(sent.len(), 10);
@@ -129,7 +129,7 @@ fn short_segments_are_sacked_one_by_one() {
 #[test]
 fn short_runs_are_few() {
     let mut pair = plain();
-    let una = pair.a.conn.snd_una;
+    let una = pair.a.conn.snd.una();
     pair.a.write(pair.now, &bytes(101));
     pair.a.drain(pair.now);
     pair.a.write(pair.now, &bytes(9 * MSS));
@@ -153,7 +153,7 @@ fn random_edges_only_cost_time() {
             written += pair.a.write(pair.now, &bytes(60 * MSS - written));
         }
         let sent = pair.a.drain(pair.now);
-        let (una, flight) = (pair.a.conn.snd_una, pair.a.conn.flight().max(1));
+        let (una, flight) = (pair.a.conn.snd.una(), pair.a.conn.snd.flight().max(1));
         for _ in 0..20 {
             let left = una + rng.below(flight.into()) as u32;
             let packet = sack(&pair, una, &[(left, left + 1 + rng.below(3_000) as u32)]);

@@ -121,8 +121,8 @@ pub const FAULTS: &[Fault] = &[
     packets(
         "off by one: an acknowledgment of what was not sent",
         "crates/core/tcp/src/input/ack.rs",
-        "if seg.ack.after(self.snd_nxt) || i64",
-        "if seg.ack.after(self.snd_nxt + 1) || i64",
+        "if seg.ack.after(self.snd.nxt()) || i64",
+        "if seg.ack.after(self.snd.nxt() + 1) || i64",
     ),
     packets(
         "ACK not sent: FIN",
