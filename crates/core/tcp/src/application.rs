@@ -141,17 +141,13 @@ impl Connection {
     /// Take from the receive buffer; may make a window update due.
     /// RFC 9293, MUST-12.
     pub fn read(&mut self, cx: &mut Cx<'_>, into: &mut [u8]) -> Result<usize, ReadError> {
-        let n = (self.readable() as usize).min(into.len());
+        let n = (self.rcv.readable() as usize).min(into.len());
         if n > 0 {
-            if self.rx.is_adopted() {
-                self.copy_out_adopted(cx, &mut into[..n]);
-            } else {
-                self.rx.copy_out(cx.pool, 0, &mut into[..n]);
-            }
+            self.rcv.copy_out(cx, &mut into[..n]);
             self.consume(cx, n);
             return Ok(n);
         }
-        if into.is_empty() && self.readable() > 0 {
+        if into.is_empty() && self.rcv.readable() > 0 {
             return Ok(0);
         }
         if self.bits.has(Bits::PEER_FIN | Bits::READ_CLOSED) {
@@ -165,14 +161,6 @@ impl Connection {
         })
     }
 
-    #[inline(never)]
-    fn copy_out_adopted(&self, cx: &Cx<'_>, into: &mut [u8]) {
-        debug_assert!(cx.frames.is_some(), "adopted data is read with its frames");
-        if let Some(frames) = cx.frames.as_deref() {
-            self.rx.copy_out_adopted(frames, into);
-        }
-    }
-
     /// Looks at the readable bytes in place (MSG_PEEK, zero-copy): calls `each` with slices in order, of at most `max`
     /// bytes, until it returns false.
     pub fn peek(
@@ -182,31 +170,17 @@ impl Connection {
         max: usize,
         each: &mut dyn FnMut(&[u8]) -> bool,
     ) {
-        let len = u32::try_from(max).unwrap_or(u32::MAX).min(self.readable());
-        match frames {
-            Some(frames) if self.rx.is_adopted() => self.rx.each_adopted(frames, len, each),
-            _ => _ = self.rx.slices(pool, 0, len).all(each),
-        }
+        let len = u32::try_from(max).unwrap_or(u32::MAX).min(self.rcv.readable());
+        self.rcv.peek(pool, frames, len, each);
     }
 
     /// Drop `len` readable bytes without copying them.
     #[inline]
     pub fn consume(&mut self, cx: &mut Cx<'_>, len: usize) {
-        let len = u32::try_from(len).unwrap_or(u32::MAX).min(self.readable());
+        let len = u32::try_from(len).unwrap_or(u32::MAX).min(self.rcv.readable());
         if len > 0 {
-            if self.rx.is_adopted() {
-                self.consume_adopted(cx, len);
-            } else {
-                self.rx.consume(cx.pool, len);
-            }
+            self.rcv.consume(cx, len);
             self.on_consumed(cx, len);
-        }
-    }
-
-    #[inline(never)]
-    fn consume_adopted(&mut self, cx: &mut Cx<'_>, len: u32) {
-        if let Some(frames) = cx.frames.as_deref_mut() {
-            self.rx.consume_adopted(cx.pool, frames, len);
         }
     }
 
@@ -221,7 +195,7 @@ impl Connection {
             self.events |= Events::READABLE;
             if cx.config.quirks.discard_after_shutdown {
                 self.bits.set(Bits::READ_CLOSED);
-                self.discard_out_of_order(cx);
+                self.rcv.discard_out_of_order(cx);
             }
             self.refresh_prediction();
         }
@@ -256,7 +230,7 @@ impl Connection {
     /// linger is zero.
     #[inline]
     pub fn resets_on_close(&self) -> bool {
-        self.state != State::Closed && (self.readable() > 0 || self.options.lingers_no_time())
+        self.state != State::Closed && (self.rcv.readable() > 0 || self.options.lingers_no_time())
     }
 
     /// The application lets go (close): unread data means RST (RFC 2525, 2.17), linger is obeyed, else an
@@ -269,13 +243,13 @@ impl Connection {
             self.refresh_prediction();
         }
         if self.state == State::Closed {
-            return self.rx.release(cx.pool);
+            return self.rcv.release_buffer(cx.pool);
         }
         if self.resets_on_close() {
-            cx.counters.abort_on_data += u64::from(self.readable() > 0);
+            cx.counters.abort_on_data += u64::from(self.rcv.readable() > 0);
             return self.abort(cx);
         }
-        self.forget_out_of_order(cx);
+        self.rcv.forget_out_of_order(cx);
         self.shut_write(cx);
         self.become_orphan(cx);
         if self.state == State::FinWait2 {
@@ -298,7 +272,7 @@ impl Connection {
                 self.reset(cx);
             }
         }
-        self.rx.release(cx.pool);
+        self.rcv.release_buffer(cx.pool);
     }
 
     /// Replace the options; takes effect at once where that makes sense (nodelay flushes, keepalive arms,
@@ -311,7 +285,7 @@ impl Connection {
         self.due |= Due::DATA;
         self.bits.put(Bits::DATED, self.options.has(Switch::DATED));
         if self.options.rcvbuf != 0 {
-            self.rcvbuf = self.options.rcvbuf;
+            self.rcv.set_limit(self.options.rcvbuf);
         }
         self.make_room_for_lowat(cx);
         self.set_pace_cap(options.max_pacing);
@@ -328,12 +302,12 @@ impl Connection {
             // What waits leaves, even under a cork (tcp(7)).
             self.bits.set(Bits::FLUSH);
         }
-        if self.options.has(Switch::QUICKACK) && self.rcv_nxt != self.last_ack_sent {
+        if self.options.has(Switch::QUICKACK) && self.rcv.unacknowledged() > 0 {
             self.due |= Due::ACK;
         }
         if self.options.has(Switch::NO_QUICKACK) {
             // Until a gap in the data asks for quick acknowledgments again, as on Linux.
-            self.quick = 0;
+            self.rcv.set_quick(0);
         }
         if self.state != State::SynSent && self.options.max_seg != old.max_seg {
             self.refresh_mss(cx.config);
@@ -367,10 +341,7 @@ impl Connection {
 
     /// Give every chunk back to the pool. The caller must do this before it drops the connection.
     pub fn release(&mut self, pool: &mut Pool) {
-        if let Some(queue) = self.reassembly.take() {
-            queue.release(pool);
-        }
-        self.rx.release(pool);
+        self.rcv.release(pool);
         self.snd.release(pool);
         self.forget_orphan(pool);
     }

@@ -81,7 +81,7 @@ impl Archived {
     pub(crate) fn opens(&self, conn: &Connection) -> bool {
         let (was, is) = (&self.start, conn);
         was.bits == is.bits
-            && (was.rcv_scale, was.path_mtu) == (is.rcv_scale, is.snd.path_mtu())
+            && (was.rcv_scale, was.path_mtu) == (is.rcv.scale(), is.snd.path_mtu())
             && was.options.max_seg == is.options.max_seg
             && (was.options.tos, was.options.ttl()) == (is.options.tos, is.options.ttl())
     }
@@ -128,17 +128,17 @@ impl Connection {
         let agreed = Agreed {
             peer_mss: conn.snd.peer_mss(),
             snd_mss: conn.snd.mss(),
-            rcv_mss: conn.rcv_mss,
+            rcv_mss: conn.rcv.mss(),
             snd_scale: conn.snd.scale(),
-            offered: conn.rcv_adv.offset_from(conn.rcv_nxt),
+            offered: conn.rcv.window(),
         };
         let start = Start {
             options: conn.options,
             bits: conn.bits,
-            quick: conn.quick,
-            rcv_scale: conn.rcv_scale,
+            quick: conn.rcv.quick(),
+            rcv_scale: conn.rcv.scale(),
             path_mtu: conn.snd.path_mtu(),
-            rcvbuf: conn.rcvbuf,
+            rcvbuf: conn.rcv.limit(),
             sndbuf: conn.snd.buffer().limit(),
         };
         let shown = conn.show_opening(cx)?;
@@ -196,14 +196,13 @@ impl Connection {
         let conn = Connection::again(place, cx, fresh, control, archived, State::SynReceived);
         let Agreed { peer_mss, snd_mss, rcv_mss, snd_scale, offered } = archived.agreed;
         conn.segs_in = 1;
-        conn.rcv_nxt = syn.seq + 1;
-        conn.last_ack_sent = conn.rcv_nxt;
-        conn.rcv_adv = conn.rcv_nxt + offered;
+        conn.rcv.begin_behind(syn.seq);
+        conn.rcv.offer(offered);
         conn.snd.agree(peer_mss, snd_scale);
         conn.snd.set_mss(snd_mss);
-        conn.rcv_mss = rcv_mss;
+        conn.rcv.set_mss(rcv_mss);
         if let Some(stamps) = syn.options.timestamps.filter(|_| conn.bits.has(Bits::TIMESTAMPS)) {
-            conn.ts_recent = stamps.val;
+            conn.rcv.note_timestamp(stamps.val);
         }
         conn.set_send_window(syn.window.into(), syn.seq);
         conn

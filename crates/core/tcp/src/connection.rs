@@ -10,7 +10,6 @@ use crate::accecn::AccEcn;
 use crate::account::Account;
 use crate::auth::Auth;
 pub(crate) use crate::bits::Bits;
-use crate::chain::Chain;
 use crate::config::{ABC_LIMIT, Config, HYSTART};
 use crate::delivery::Delivery;
 use crate::ecn::SETUP as ECN_SETUP;
@@ -23,7 +22,7 @@ use crate::options::{PackedOptions, Switch};
 use crate::output::Due;
 use crate::pacing::Pacing;
 use crate::rack::Reordering;
-use crate::reassembly::Reassembly;
+use crate::receiver::Receiver;
 use crate::recovery::Loss;
 use crate::rtt::Rtt;
 use crate::scale::{MAX_SHIFT, from_field, shift_for};
@@ -52,15 +51,6 @@ pub struct Open {
 
 /// One connection. Poll order for the caller: `on_*`, then `poll_event`, then `poll_transmit` until `None`,
 /// then `poll_timeout`.
-///
-/// ```text
-/// Receive:  rx's head          rcv_nxt                         rcv_adv
-///      ─────┬──────────────────┬───────────────────────────────┬────────────────
-///       read│     readable     │ hole │ out of order │ hole │  │ not allowed yet
-///      ─────┴──────────────────┴───────────────────────────────┴────────────────
-///           │<─────────────── rx: the receive buffer ─────────>│
-///                   last_ack_sent lies at or before rcv_nxt
-/// ```
 #[derive(Debug)]
 #[repr(C)]
 pub struct Connection {
@@ -68,56 +58,33 @@ pub struct Connection {
     pub(crate) state: State,
     pub(crate) due: Due,
     pub(crate) events: Events,
-    /// Acknowledgments that are not to be delayed yet.
-    pub(crate) quick: u8,
+    /// Doublings of the retransmission timeout.
+    pub(crate) backoff: u8,
     /// Keepalive probes in a row without an answer.
     pub(crate) keep_probes: u8,
     /// The flags, of those that decide, of what takes the short path.
     pub(crate) predicted: Flags,
     pub(crate) bits: Bits,
     pub(crate) snd: Sender,
-    pub(crate) rcv_nxt: Seq,
-    /// Right edge of the window we advertised: never moves left.
-    pub(crate) rcv_adv: Seq,
-    pub(crate) last_ack_sent: Seq,
-    pub(crate) ts_recent: u32,
+    pub(crate) rcv: Receiver,
     /// Exists while the peer misses something, or may.
     pub(crate) loss: Option<Box<Loss>>,
-    /// Exists while we miss something.
-    pub(crate) reassembly: Option<Box<Reassembly>>,
-
-    pub(crate) rx: Chain,
-    /// Estimate of the peer's full segments.
-    pub(crate) rcv_mss: u16,
-    pub(crate) rcv_scale: u8,
-    /// Doublings of the retransmission timeout.
-    pub(crate) backoff: u8,
-    /// Receive buffer now allowed, bytes.
-    pub(crate) rcvbuf: u32,
 
     pub(crate) timers: Timers,
     pub(crate) rtt: Rtt,
     /// Retransmission timeout, backoff included, microseconds.
     pub(crate) rto_us: u32,
-    /// When a valid segment last arrived, milliseconds.
-    pub(crate) last_rcv_ms: u32,
-    /// When data last left, milliseconds.
-    pub(crate) last_send_ms: u32,
-    pub(crate) ts_offset: u32,
     pub(crate) segs_in: u32,
     pub(crate) segs_out: u32,
-    pub(crate) retransmits: u32,
 
     pub(crate) control: Control,
 
     // What is rarely needed.
     pub(crate) key: FlowKey,
     pub(crate) options: PackedOptions,
-    /// Segments that came with data.
-    pub(crate) data_in: u32,
     /// How long the send buffer was not empty, milliseconds: see `account`.
     pub(crate) busy_ms: u32,
-    pub(crate) bytes_received: u64,
+    pub(crate) retransmits: u32,
     pub(crate) bytes_acked: u64,
     /// Exists once it was needed.
     cold: Option<Box<Cold>>,
@@ -196,36 +163,22 @@ impl Connection {
             state,
             due: Due::SYN,
             events: Events::default(),
-            quick: start.quick,
             keep_probes: 0,
             predicted: NOTHING,
             bits: start.bits,
-            snd: Sender::new(open.isn, start.sndbuf, start.path_mtu),
-            rcv_nxt: Seq::new(0),
-            rcv_adv: Seq::new(0),
-            last_ack_sent: Seq::new(0),
-            ts_recent: 0,
+            snd: Sender::new(open, start, cx.now),
+            rcv: Receiver::new(start, cx.now),
             loss: None,
-            reassembly: None,
-            rx: Chain::new(),
-            rcv_mss: path::MIN_MSS,
-            rcv_scale: start.rcv_scale,
             backoff: 0,
-            rcvbuf: start.rcvbuf,
             timers: Timers::default(),
             rtt: Rtt::told(open.hint.rto_us),
             rto_us: 0,
-            last_rcv_ms: cx.now.as_millis() as u32,
-            last_send_ms: cx.now.as_millis() as u32,
-            ts_offset: open.ts_offset,
             segs_in: 0,
             segs_out: 0,
             control,
             key: open.key,
             options: start.options,
-            data_in: 0,
             busy_ms: 0,
-            bytes_received: 0,
             bytes_acked: 0,
             cold: None,
             error: None,
@@ -320,7 +273,8 @@ impl Connection {
         ack: &Segment<'_>,
     ) -> &'p mut Connection {
         cx.counters.passive_opens += 1;
-        let conn = Connection::begin(place, cx, open, control, State::SynReceived);
+        let open = Open { ts_offset: cookie.ts_offset, ..*open };
+        let conn = Connection::begin(place, cx, &open, control, State::SynReceived);
         let syn = Segment {
             seq: ack.seq - 1,
             flags: Flags::SYN | if cookie.ecn { ECN_SETUP } else { accecn::recall(cx.config, ack) },
@@ -338,13 +292,11 @@ impl Connection {
         // The answer was sent for us, by the cookie: its number is the one this segment acknowledges, and its
         // window and scale are the stack's, whatever the socket's options.
         if conn.bits.has(Bits::SCALING) {
-            conn.rcv_scale = shift_for(cx.config.rcvbuf.1);
+            conn.rcv.set_scale(shift_for(cx.config.rcvbuf.1));
         }
-        conn.rcv_adv = conn.rcv_nxt + cx.config.rcvbuf.0.min(u16::MAX.into());
-        conn.ts_offset = cookie.ts_offset;
+        conn.rcv.offer(cx.config.rcvbuf.0.min(u16::MAX.into()));
         conn.due = Due::default();
         conn.snd.begin_at(ack.ack);
-        conn.last_ack_sent = conn.rcv_nxt;
         conn.set_send_window(from_field(ack.window, conn.snd.scale()), ack.seq);
         if conn.bits.has(Bits::ACCECN) {
             conn.take_greeting(cx, ack);
@@ -356,31 +308,31 @@ impl Connection {
     /// The peer's SYN: its number, its options, its window (never scaled here, RFC 7323, section 2.2).
     /// RFC 7323, 2.2-1, 2.2-2, 2.2-3 and 3.2-1.
     pub(crate) fn take_syn(&mut self, cx: &mut Cx<'_>, syn: &Segment<'_>) {
-        self.rcv_nxt = syn.seq + 1;
+        self.rcv.begin_behind(syn.seq);
         if self.bits.has(Bits::SIGNED) {
             self.complete_auth();
         }
-        self.last_ack_sent = self.rcv_nxt;
-        self.rcv_adv = self.rcv_nxt + self.syn_window();
-        self.last_rcv_ms = cx.now.as_millis() as u32;
+        self.rcv.offer(self.syn_window());
+        self.rcv.note_arrival(cx.now);
         self.negotiate_ecn(cx, syn);
         let ours = self.bits;
         self.bits.put(Bits::SACK, ours.has(Bits::SACK) && syn.options.sack_permitted);
         let scale = syn.options.window_scale.filter(|_| ours.has(Bits::SCALING));
         if scale.is_none() {
             self.bits.clear(Bits::SCALING);
-            self.rcv_scale = 0;
+            self.rcv.set_scale(0);
         }
         match syn.options.timestamps.filter(|_| ours.has(Bits::TIMESTAMPS)) {
-            Some(ts) => self.ts_recent = ts.val,
+            Some(ts) => self.rcv.note_timestamp(ts.val),
             None => self.bits.clear(Bits::TIMESTAMPS),
         }
         let peer_mss = syn.options.mss.unwrap_or(path::default_mss(&self.key)).max(path::MIN_MSS);
         self.snd.agree(peer_mss, scale.map_or(0, |shift| shift.min(MAX_SHIFT)));
         self.refresh_mss(cx.config);
-        self.rcv_mss = self.snd.mss().min(path::RCV_MSS_GUESS);
+        self.rcv.set_mss(self.snd.mss().min(path::RCV_MSS_GUESS));
         if cx.config.quirks.round_rcvbuf && self.options.rcvbuf == 0 {
-            self.rcvbuf = self.rcvbuf.next_multiple_of(self.advertised_mss().min(peer_mss).into());
+            let each = self.advertised_mss().min(peer_mss);
+            self.rcv.set_limit(self.rcv.limit().next_multiple_of(each.into()));
         }
         self.set_send_window(from_field(syn.window, 0), syn.seq);
     }
@@ -511,9 +463,9 @@ impl Connection {
             self.settle_marks();
         }
         self.loss = None;
-        self.forget_out_of_order(cx);
+        self.rcv.forget_out_of_order(cx);
         if self.bits.has(Bits::ORPHAN) {
-            self.rx.release(cx.pool);
+            self.rcv.release_buffer(cx.pool);
             self.forget_orphan(cx.pool);
         }
         self.snd.end_at(self.bare_seq());

@@ -51,7 +51,7 @@ impl Connection {
             let left = self.snd.when_left(cx.pool.tx_times_mut(), seg.ack);
             self.measure_rtt(cx, seg, left);
         }
-        if seg.options.timestamps.is_some_and(|ts| !ts_before(ts.val, self.ts_recent)) {
+        if seg.options.timestamps.is_some_and(|ts| !ts_before(ts.val, self.rcv.ts_recent())) {
             self.note_timestamp(seg);
         }
         true

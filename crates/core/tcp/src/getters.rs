@@ -28,10 +28,10 @@ impl Connection {
             key: self.key,
             until: cx.now + cx.config.time_wait,
             snd_nxt: self.snd.nxt(),
-            rcv_nxt: self.rcv_nxt,
-            ts_recent: self.ts_recent,
-            ts_offset: self.ts_offset,
-            window: to_field(self.receive_window(), self.rcv_scale),
+            rcv_nxt: self.rcv.nxt(),
+            ts_recent: self.rcv.ts_recent(),
+            ts_offset: self.snd.ts_offset(),
+            window: to_field(self.rcv.window(), self.rcv.scale()),
             stamps: (self.bits.0 & Bits::TIMESTAMPS.0) as u8,
             acked_at: 0,
         }
@@ -46,7 +46,7 @@ impl Connection {
 
     /// Does this segment end the handshake of a connection in SYN-RECEIVED?
     pub fn completes_handshake(&self, seg: &Segment<'_>) -> bool {
-        let awaited = self.state == State::SynReceived && seg.seq == self.rcv_nxt;
+        let awaited = self.state == State::SynReceived && seg.seq == self.rcv.nxt();
         awaited && seg.flags.has(Flags::ACK) && !seg.flags.has(Flags::SYN) && self.acknowledges_syn(seg)
     }
 
@@ -94,6 +94,11 @@ impl Connection {
     /// The smoothed round-trip time; zero before the first sample.
     pub fn round_trip(&self) -> Duration {
         self.rtt.srtt()
+    }
+
+    /// Bytes readable now.
+    pub fn readable(&self) -> u32 {
+        self.rcv.readable()
     }
 
     /// Bytes not yet acknowledged (SIOCOUTQ).
@@ -153,13 +158,13 @@ impl Connection {
             min_rtt: self.rtt.min_rtt(),
             rto: Duration::from_micros(self.rto_us.into()),
             snd_mss: self.snd.mss(),
-            rcv_mss: self.rcv_mss,
+            rcv_mss: self.rcv.mss(),
             snd_una: self.snd.una(),
             snd_nxt: self.snd.nxt(),
-            rcv_nxt: self.rcv_nxt,
+            rcv_nxt: self.rcv.nxt(),
             snd_wnd: self.snd.window(),
-            rcv_wnd: self.receive_window(),
-            scale: (self.snd.scale(), self.rcv_scale),
+            rcv_wnd: self.rcv.window(),
+            scale: (self.snd.scale(), self.rcv.scale()),
             timestamps: self.bits.has(Bits::TIMESTAMPS),
             usec_timestamps: self.bits.has(Bits::MICROS),
             sack: self.bits.has(Bits::SACK),
@@ -177,20 +182,20 @@ impl Connection {
             sacked,
             lost,
             sent_again: sent_again.max(self.syn_data_again()),
-            last_sent: ago(self.last_send_ms),
-            last_received: ago(self.last_rcv_ms),
+            last_sent: ago(self.snd.last_ms()),
+            last_received: ago(self.rcv.last_ms()),
             retransmits: self.retransmits,
             unsent: self.unsent(),
             timeouts: if probing { 0 } else { self.retries },
             backoff: self.backoff,
             bytes_sent: self.bytes_acked + unacked - u64::from(self.unsent()),
             bytes_acked: self.bytes_acked,
-            bytes_received: self.bytes_received,
+            bytes_received: self.rcv.bytes(),
             segs_out: self.segs_out.into(),
             segs_in: self.segs_in.into(),
             sndbuf: (self.snd.buffer().limit(), self.snd.queued()),
-            rcvbuf: (self.rcvbuf, self.rx.len()),
-            reassembly: self.reassembly_info(account.refused),
+            rcvbuf: (self.rcv.limit(), self.rcv.held()),
+            reassembly: self.rcv.info(account.refused),
             path_mtu: self.snd.path_mtu(),
             adv_mss: self.advertised_mss(),
             rcv_rtt: self.receiver_rtt(),
@@ -198,7 +203,7 @@ impl Connection {
             window_limited: self.bits.has(Bits::CWND_LIMITED),
             delivery: self.sampled_rate().or_else(|| self.delivery_rate()),
             data_segs_out: self.snd.data_segments(),
-            data_segs_in: self.data_in,
+            data_segs_in: self.rcv.data_segments(),
             delivered: self.delivered(),
             delivered_marked: account.marked,
             bytes_retransmitted: account.bytes_again,

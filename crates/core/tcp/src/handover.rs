@@ -92,15 +92,15 @@ impl Connection {
             return None;
         }
         let peer_closed = self.bits.has(Bits::PEER_FIN);
-        let received = self.readable() + u32::from(peer_closed);
+        let received = self.rcv.readable() + u32::from(peer_closed);
         Some(Handover {
             isn: if done { self.snd.una() - 1 } else { self.snd.una() },
-            ts_offset: self.ts_offset,
-            peer_isn: self.rcv_nxt - received - 1,
+            ts_offset: self.snd.ts_offset(),
+            peer_isn: self.rcv.nxt() - received - 1,
             peer_mss: self.snd.peer_mss(),
-            scales: self.bits.has(Bits::SCALING).then_some((self.snd.scale(), self.rcv_scale)),
+            scales: self.bits.has(Bits::SCALING).then_some((self.snd.scale(), self.rcv.scale())),
             sack: self.bits.has(Bits::SACK),
-            ts_recent: (self.bits.0 & Bits::TIMESTAMPS.0 != 0).then_some(self.ts_recent),
+            ts_recent: (self.bits.0 & Bits::TIMESTAMPS.0 != 0).then_some(self.rcv.ts_recent()),
             ecn: self.bits.has(Bits::ECN),
             window: done.then(|| to_field(self.snd.window(), self.snd.scale())),
             peer_closed,
@@ -120,7 +120,7 @@ impl Connection {
         let conn = Connection::begin(place, cx, &open, control, State::SynReceived);
         conn.take_syn(cx, &state.syn());
         if let Some((_, ours)) = state.scales.filter(|_| conn.bits.has(Bits::SCALING)) {
-            conn.rcv_scale = ours;
+            conn.rcv.set_scale(ours);
         }
         let Some(window) = state.window else { return conn };
         conn.due = Due::default();

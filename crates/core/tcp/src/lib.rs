@@ -3,12 +3,12 @@
 //! Nothing here reads a clock, knows a thread or touches a device. The caller passes time and the core's
 //! shared things in a [`Cx`].
 //!
-//! `connection` holds the variables, `sender` those of the send sequence space, `bits` its flags. `input` is the list of checks of RFC 9293,
+//! `connection` holds the variables, `sender` and `receiver` those of the two sequence spaces, `bits` its flags. `input` is the list of checks of RFC 9293,
 //! section 3.10.7, in its order, with a short path in front; `output` decides on the next segment and builds it;
 //! `application` is what the owner calls. `sent` knows when what is in flight left, `rack` tells losses by it,
 //! `tail_probe` asks when nothing comes back. `recovery` repairs, `prr` meters it, `retransmission` chooses what is
 //! sent again, `resent` knows what that was. `marks` keeps what the application said about places in its stream.
-//! `timers` has three dates, `window` the receive window and its tuning, `reassembly` what came too early, `icmp` and
+//! `timers` has three dates, `window` the receive window and its tuning, `icmp` and
 //! `path` the size of segments, `ecn` marks, `accecn` their exact count, `fast_open` data with the SYN, `account` what
 //! is counted for the owner alone, `auth` signs, `defer` lets what is half-open wait for data. Whatever is rare lives
 //! in a box that exists only while it is needed.
@@ -62,7 +62,7 @@ mod probe;
 mod prr;
 mod quirks;
 mod rack;
-mod reassembly;
+mod receiver;
 mod recovery;
 mod resent;
 mod reset;
@@ -104,7 +104,6 @@ pub use host::{HostHint, HostLesson, HostMemory};
 pub use icmp::IcmpError;
 pub use incident::{Incident, Timer};
 pub use info::{AccEcnInfo, Info, OptionSeen};
-pub use input::ADOPTED_MIN;
 pub use isn::IsnSource;
 pub use limit::{Limit, Limited, ReceiveLimit};
 pub use marks::{Hints, Report, Stamps};
@@ -113,7 +112,7 @@ pub use output::Opening;
 pub use pool::Pool;
 pub use probe::{Payload, Probe, Seen, Stray};
 pub use quirks::Quirks;
-pub use reassembly::ReassemblyInfo;
+pub use receiver::{ADOPTED_MIN, ReassemblyInfo};
 pub use reset::reset_for;
 pub use start::Fresh;
 pub use state::State;

@@ -144,7 +144,7 @@ impl Connection {
 
     /// Returns the present limit of the peer's sending.
     pub fn receive_limit(&self, now_us: u32) -> ReceiveLimit {
-        let unread = self.readable() >= (self.buffer_limit() / 2).max(1);
+        let unread = self.rcv.readable() >= (self.buffer_limit() / 2).max(1);
         match () {
             () if !self.state.may_receive() => ReceiveLimit::Peer,
             () if self.bits.has(Bits::SHUT) || unread => ReceiveLimit::Reader,
@@ -264,7 +264,7 @@ impl Connection {
     /// opened again.
     #[cold]
     pub(crate) fn watch_reader(&mut self, cx: &mut Cx<'_>, shut: bool) {
-        if self.bits.has(Bits::SHUT) == shut || (shut && self.readable() < self.buffer_limit() / 2) {
+        if self.bits.has(Bits::SHUT) == shut || (shut && self.rcv.readable() < self.buffer_limit() / 2) {
             return;
         }
         if shut {

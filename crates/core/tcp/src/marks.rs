@@ -411,7 +411,7 @@ impl Connection {
     /// Everything up to RCV.NXT is here.
     #[cold]
     fn note_arrival(&mut self, now: Instant) {
-        let end = self.rcv_nxt;
+        let end = self.rcv.nxt();
         let arrivals = &mut self.marks_mut().arrivals;
         let full = arrivals.len() >= ARRIVALS;
         match arrivals.back_mut() {
@@ -423,7 +423,7 @@ impl Connection {
     /// When the last of the bytes came that were read up to now (SO_TIMESTAMP on a stream); `None` if nothing was, or
     /// no peer asked for it when it came.
     pub fn last_read_arrived(&mut self) -> Option<Instant> {
-        let read = self.rcv_nxt - u32::from(self.bits.has(Bits::PEER_FIN)) - self.readable();
+        let read = self.rcv.nxt() - u32::from(self.bits.has(Bits::PEER_FIN)) - self.rcv.readable();
         self.marks()?;
         let arrivals = &mut self.marks_mut().arrivals;
         // The one that the last byte read came with stays: more of it may be unread.

@@ -25,18 +25,16 @@ use crate::{Cx, DropReason, Events, State};
 
 /// A share is what is left, divided by this.
 const SHARE: u32 = 8;
-/// Chunks of holes that out-of-order data may pin beside twice its own, while chunks are scarce.
-const HOLES: u32 = 4;
 
 impl Pool {
     /// Bytes that one connection may hold one way while chunks are scarce.
-    fn share(&self) -> u32 {
+    pub(crate) fn share(&self) -> u32 {
         (u64::from(self.available()) * CHUNK as u64 / u64::from(SHARE)).min(u32::MAX.into()) as u32
     }
 }
 
 /// Two segments of `mss` bytes, or two chunks.
-fn least(mss: u16) -> u32 {
+pub(crate) fn least(mss: u16) -> u32 {
     (2 * u32::from(mss)).max(2 * CHUNK as u32)
 }
 
@@ -77,23 +75,8 @@ impl Connection {
         (data, rest): (&[u8], Option<&dyn Pieces>),
         taken: usize,
     ) -> Result<(), DropReason> {
-        let room = least(self.rcv_mss).saturating_sub(self.rx.len()) as usize;
-        let (rx, mut skip, mut more) = (&mut self.rx, taken, 0);
-        cx.pool.dip(Pool::limit, |pool| {
-            let mut append = |piece: &[u8]| {
-                let fresh = &piece[skip.min(piece.len())..];
-                skip -= piece.len() - fresh.len();
-                more += rx.append(pool, &fresh[..fresh.len().min(room - more)]);
-                more < room
-            };
-            if append(data)
-                && let Some(rest) = rest
-            {
-                rest.for_each(&mut append);
-            }
-        });
-        self.rcv_nxt += more as u32;
-        self.bytes_received += more as u64;
+        let more = self.rcv.append_least(cx.pool, (data, rest), taken);
+        self.rcv.advance(more as u32);
         cx.counters.bytes_in += more as u64;
         if more > 0 && self.is_worth_reading() {
             self.events |= Events::READABLE;
@@ -107,40 +90,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes the receive buffer `len` bytes long, holes included, for data at RCV.NXT: false where there is no memory.
-    #[cold]
-    pub(crate) fn extend_least(&mut self, cx: &mut Cx<'_>, len: u32) -> bool {
-        let (rx, fits) = (&mut self.rx, len <= least(self.rcv_mss));
-        fits && cx.pool.dip(Pool::limit, |pool| rx.extend_to(pool, len))
-    }
-
-    /// Returns the most that may be offered to the peer while chunks are scarce.
-    #[cold]
-    pub(crate) fn scarce_room(&self, pool: &Pool) -> u32 {
-        let left = pool.limit().saturating_sub(pool.used()).saturating_mul(CHUNK as u32);
-        pool.share().max(least(self.rcv_mss)).saturating_sub(self.readable()).min(left)
-    }
-
-    /// Does out-of-order data, of which the buffer would be `len` bytes long with `more` of them new, pin too much
-    /// while chunks are scarce?
-    #[cold]
-    pub(crate) fn pins_too_much(&self, pool: &Pool, len: u32, more: u32) -> bool {
-        let Some(queue) = &self.reassembly else { return false };
-        let pinned = self.rx.chunks_between(queue.readable, len.max(self.rx.len()));
-        let filled = (queue.held.bytes() + more).div_ceil(CHUNK as u32);
-        let share = pool.share().max(least(self.rcv_mss)) / CHUNK as u32;
-        pinned > (2 * filled + HOLES).min(share.max(HOLES))
-    }
-
     /// Gives up out-of-order data that pins more than it may while chunks are scarce, as RFC 2018, section 8, lets a
     /// receiver (Linux's tcp_prune_ofo_queue). Returns true if it did.
     pub fn prune(&mut self, cx: &mut Cx<'_>) -> bool {
-        let held = self.reassembly.as_ref().map_or(0, |queue| queue.held.bytes());
-        if held == 0 || !cx.pool.is_scarce() || !self.pins_too_much(cx.pool, 0, 0) {
+        if !self.rcv.is_to_prune(cx.pool) {
             return false;
         }
         cx.counters.out_of_order_pruned += 1;
-        self.forget_out_of_order(cx);
+        self.rcv.forget_out_of_order(cx);
         true
     }
 

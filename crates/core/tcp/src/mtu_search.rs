@@ -156,7 +156,7 @@ impl Connection {
         let mss = u32::from(self.snd.mss());
         let degree = self.cold().map_or(3, |cold| u32::from(cold.reordering.degree));
         let whole = self.loss.as_ref().is_none_or(|loss| loss.is_calm());
-        let calm = whole && self.snd.duplicates() == 0 && self.reassembly.is_none();
+        let calm = whole && self.snd.duplicates() == 0 && !self.rcv.is_missing();
         if !calm || self.bits.has(Bits::PROBING_MTU) || self.control.window().cwnd < WINDOW * mss {
             return Probing::No;
         }

@@ -106,7 +106,7 @@ impl Connection {
         // Mostly the timestamps are all there is to tell. Such a segment is written straight to where it is
         // returned: it is too large to be moved for every one.
         let usual = !plan.flags.has(Flags::SYN) && !self.bits.has(Bits::OWN_HEADER);
-        if !usual || self.reassembly.is_some() {
+        if !usual || self.rcv.is_missing() {
             return Some(self.build_fully(cx, &plan));
         }
         let options = Options { timestamps: self.stamps(cx, plan.flags), ..Options::NONE };

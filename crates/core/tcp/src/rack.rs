@@ -212,7 +212,7 @@ impl Connection {
             }
             loss.rack.fack = high;
         }
-        let (clock, offset) = (self.bits.clock(), self.ts_offset);
+        let (clock, offset) = (self.bits.clock(), self.snd.ts_offset());
         let echo = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS));
         let least = self.rtt.min_rtt().as_micros() as u32;
         // What was overtaken shows how long a delivery may take: it is the latest of this acknowledgment in the order

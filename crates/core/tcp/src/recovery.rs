@@ -439,7 +439,7 @@ impl Connection {
     /// Remembers when a repair began to send, for [`Connection::is_spurious`].
     /// RFC 3522, 3.2-1.
     pub(crate) fn note_first_retransmission(&mut self, cx: &Cx<'_>) {
-        let ts = self.bits.clock().value(cx.now, self.ts_offset);
+        let ts = self.bits.clock().value(cx.now, self.snd.ts_offset());
         if let Some(loss) = self.loss.as_mut().filter(|loss| !loss.judged) {
             loss.first_ts.get_or_insert(ts);
         }

@@ -6,6 +6,7 @@ use crate::path;
 use crate::pool::Pool;
 use crate::send_buffer::SendBuffer;
 use crate::sent::{Cursor, Sent, TxTimes};
+use crate::start::{Fresh, Start};
 
 /// ```text
 ///                      una                   nxt               una + queued()
@@ -47,12 +48,17 @@ pub(crate) struct Sender {
     small: Seq,
     /// Largest window the peer ever offered.
     wnd_max: u32,
+    /// When data last left, milliseconds.
+    last_ms: u32,
+    /// Offset of our timestamps.
+    ts_offset: u32,
 }
 
 impl Sender {
-    /// Nothing was sent, and there is room for `limit` bytes.
+    /// Nothing was sent.
     #[inline(always)]
-    pub(crate) fn new(isn: Seq, limit: u32, path_mtu: u16) -> Sender {
+    pub(crate) fn new(open: &Fresh, start: &Start, now: Instant) -> Sender {
+        let isn = open.isn;
         Sender {
             una: isn,
             nxt: isn,
@@ -63,14 +69,16 @@ impl Sender {
             rtt_seq: isn,
             sent: Sent::new(isn),
             data_segments: 0,
-            buffer: SendBuffer::new(limit),
+            buffer: SendBuffer::new(start.sndbuf),
             mss: path::MIN_MSS,
             peer_mss: 0,
-            path_mtu,
+            path_mtu: start.path_mtu,
             scale: 0,
             duplicates: 0,
             small: isn,
             wnd_max: 0,
+            last_ms: now.as_millis() as u32,
+            ts_offset: open.ts_offset,
         }
     }
 
@@ -278,6 +286,24 @@ impl Sender {
             (self.round_flight, self.round_end) = (self.flight(), self.nxt);
         }
         most
+    }
+
+    /// When data last left, milliseconds.
+    #[inline(always)]
+    pub(crate) fn last_ms(&self) -> u32 {
+        self.last_ms
+    }
+
+    /// Offset of our timestamps.
+    #[inline(always)]
+    pub(crate) fn ts_offset(&self) -> u32 {
+        self.ts_offset
+    }
+
+    /// Data leaves, for the first time or again, `now` in milliseconds.
+    #[inline(always)]
+    pub(crate) fn note_sending(&mut self, now: u32) {
+        self.last_ms = now;
     }
 
     /// Our SYN leaves with `data` bytes.

@@ -94,7 +94,7 @@ fn bulk_both_ways() {
         pair.settle();
     }
     assert_eq!((pair.a.pool.used(), pair.b.pool.used()), (0, 0));
-    assert!(pair.a.conn.loss.is_none() && pair.a.conn.reassembly.is_none());
+    assert!(pair.a.conn.loss.is_none() && !pair.a.conn.rcv.is_missing());
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn memory_of_a_loss_goes_when_the_loss_is_repaired() {
         for packet in &sent[1..] {
             pair.b.take(pair.now, packet);
         }
-        assert!(pair.b.conn.reassembly.is_some());
+        assert!(pair.b.conn.rcv.is_missing());
         for ack in pair.b.drain(pair.now) {
             pair.a.take(pair.now, &ack);
         }
@@ -161,7 +161,7 @@ fn memory_of_a_loss_goes_when_the_loss_is_repaired() {
         pair.pass(ms(10));
         pair.b.take(pair.now, &again[0]);
         assert_eq!(pair.b.read(pair.now).len(), 8 * MSS);
-        assert!(pair.b.conn.reassembly.is_none());
+        assert!(!pair.b.conn.rcv.is_missing());
         pair.settle();
         // Without SACK the end of a recovery is remembered until something later is acknowledged.
         pair.a.write(pair.now, b"x");
@@ -311,7 +311,7 @@ fn the_receive_buffer_grows_with_what_is_taken_and_no_further_than_allowed() {
             pair.settle();
             pair.pass(ms(5));
         }
-        let buffer = pair.b.conn.rcvbuf;
+        let buffer = pair.b.conn.rcv.limit();
         assert!(
             pair.b.conn.cold().is_some_and(|cold| cold.tuner.is_some()),
             "round trips are measured in any case"
@@ -408,7 +408,7 @@ fn idle_connections_keep_nothing() {
     pair.settle();
     for end in [&pair.a, &pair.b] {
         let conn = &end.conn;
-        assert!(conn.loss.is_none() && conn.reassembly.is_none() && conn.cold().is_none());
+        assert!(conn.loss.is_none() && !conn.rcv.is_missing() && conn.cold().is_none());
         assert_eq!((end.pool.used(), conn.poll_timeout()), (0, None));
     }
 }

@@ -233,7 +233,7 @@ impl Connection {
     /// RFC 5681, 4.2-2.
     fn on_delayed_ack(&mut self, cx: &mut Cx<'_>) {
         self.timers.delack = Instant::FAR_FUTURE;
-        if self.rcv_nxt != self.last_ack_sent {
+        if self.rcv.unacknowledged() > 0 {
             cx.counters.delayed_acks += 1;
             self.due |= Due::ACK;
         }
@@ -424,7 +424,7 @@ impl Connection {
 
     /// Keepalive counts from the last segment received, so receiving need not touch the timer.
     pub(crate) fn arm_keepalive(&mut self, now: Instant) {
-        let silent = (now.as_millis() as u32).wrapping_sub(self.last_rcv_ms);
+        let silent = (now.as_millis() as u32).wrapping_sub(self.rcv.last_ms());
         let wait = self.options.keep_idle().saturating_sub(Duration::from_millis(silent.into()));
         self.timers.idle =
             if self.bits.has(Bits::PACE_WAIT) { self.timers.idle.min(now + wait) } else { now + wait };
@@ -459,8 +459,9 @@ impl Connection {
     /// RFC 9293, section 3.8.4.
     /// RFC 9293, MAY-5, MUST-24, MUST-26, MUST-27 and MUST-29.
     fn keepalive(&mut self, cx: &mut Cx<'_>) {
-        let silent = Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.last_rcv_ms).into());
-        if self.last_rcv_ms.wrapping_sub(self.stalled_ms) as i32 >= 0 {
+        let silent =
+            Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.rcv.last_ms()).into());
+        if self.rcv.last_ms().wrapping_sub(self.stalled_ms) as i32 >= 0 {
             self.keep_probes = 0;
         }
         let due = self.options.keep_idle() + self.options.keep_interval() * self.keep_probes.into();

@@ -106,16 +106,16 @@ impl Connection {
             cwnd: window.cwnd,
             ssthresh: window.ssthresh,
             snd_wnd: self.snd.window(),
-            rcv_wnd: self.receive_window(),
-            scale: (self.snd.scale(), self.rcv_scale),
+            rcv_wnd: self.rcv.window(),
+            scale: (self.snd.scale(), self.rcv.scale()),
             snd_mss: self.snd.mss(),
             srtt_us: self.rtt.srtt_micros().unwrap_or(0),
             rto_us: self.rto_us,
             features: Features((self.bits.0 & OFFERED) as u8 | nodelay),
             sndbuf: (self.snd.buffer().limit(), self.snd.queued()),
-            rcvbuf: (self.rcvbuf, self.rx.len()),
+            rcvbuf: (self.rcv.limit(), self.rcv.held()),
             flight: self.snd.flight(),
-            reassembly: self.reassembly.as_ref().map_or(0, |reassembly| reassembly.held.runs()),
+            reassembly: self.rcv.runs(),
         }
     }
 }

@@ -128,43 +128,37 @@ impl Connection {
     /// scaled: the edge is where later segments can tell it without taking any of it back.
     pub(crate) fn syn_ack_window(&mut self, cx: &Cx<'_>) -> u32 {
         let mut window = self.syn_window();
-        if self.receive_window() < window {
-            window = window.min(self.receive_window() + self.gain(cx));
+        if self.rcv.window() < window {
+            window = window.min(self.rcv.window() + self.gain(cx));
         }
-        self.rcv_adv = self.rcv_adv.later(self.rcv_nxt + window.next_multiple_of(1 << self.rcv_scale));
+        self.rcv.offer(self.rcv.window().max(window.next_multiple_of(1 << self.rcv.scale())));
         window
     }
 
     /// Bytes that are offered at most: no less than the window field can tell, or an empty buffer would count as
     /// a full one for ever.
     pub(crate) fn buffer_limit(&self) -> u32 {
-        self.rcvbuf.min(self.options.clamp()).max(1 << self.rcv_scale)
+        self.rcv.limit().min(self.options.clamp()).max(1 << self.rcv.scale())
     }
 
     /// SO_RCVLOWAT fits into the buffer twice, as far as the settings allow.
     pub(crate) fn make_room_for_lowat(&mut self, cx: &Cx<'_>) {
-        if self.options.rcvbuf == 0 && self.options.rcv_lowat > self.rcvbuf / 2 {
+        if self.options.rcvbuf == 0 && self.options.rcv_lowat > self.rcv.limit() / 2 {
             let twice = self.options.rcv_lowat.saturating_mul(2);
-            self.rcvbuf = self.rcvbuf.max(twice.min(cx.config.rcvbuf.1));
+            self.rcv.set_limit(self.rcv.limit().max(twice.min(cx.config.rcvbuf.1)));
         }
-    }
-
-    /// RCV.WND as last advertised.
-    pub(crate) fn receive_window(&self) -> u32 {
-        // A FIN may take the byte behind the edge.
-        self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32
     }
 
     /// Is there enough to wake the application? A mark that the buffer could not reach counts as half of the
     /// buffer.
     pub(crate) fn is_worth_reading(&self) -> bool {
         let mark = self.options.rcv_lowat;
-        mark <= 1 || self.readable() >= mark.min(self.buffer_limit() / 2)
+        mark <= 1 || self.rcv.readable() >= mark.min(self.buffer_limit() / 2)
     }
 
     /// Bytes that the receive buffer has room for.
     pub(crate) fn buffer_room(&self) -> u32 {
-        self.buffer_limit().saturating_sub(self.readable())
+        self.buffer_limit().saturating_sub(self.rcv.readable())
     }
 
     /// Returns the window in bytes that could be advertised now: room in the buffer, at most `memory`.
@@ -174,7 +168,7 @@ impl Connection {
         if self.bits.has(Bits::READ_CLOSED) {
             return self.buffer_limit();
         }
-        let largest = from_field(u16::MAX, self.rcv_scale.min(MAX_SHIFT));
+        let largest = from_field(u16::MAX, self.rcv.scale().min(MAX_SHIFT));
         let room = self.buffer_room().min(memory).min(largest);
         if self.bits.has(Bits::EARLY | Bits::RAMP) { room.min(self.ramp()) } else { room }
     }
@@ -183,8 +177,8 @@ impl Connection {
     /// that has not proven itself gets no more than at first, or forged SYNs would reserve memory. The scale must
     /// not take any of it away.
     fn ramp(&self) -> u32 {
-        let came = if self.bits.has(Bits::EARLY) { 0 } else { self.bytes_received.min(1 << 29) as u32 };
-        (u32::from(u16::MAX) + 2 * came).next_multiple_of(1 << self.rcv_scale)
+        let came = if self.bits.has(Bits::EARLY) { 0 } else { self.rcv.bytes().min(1 << 29) as u32 };
+        (u32::from(u16::MAX) + 2 * came).next_multiple_of(1 << self.rcv.scale())
     }
 
     /// How far the right edge could move.
@@ -194,27 +188,27 @@ impl Connection {
             return self.scarce_gain(cx);
         }
         let chunks = cx.pool.available().saturating_mul(CHUNK as u32);
-        self.room(chunks).saturating_sub(self.receive_window())
+        self.room(chunks).saturating_sub(self.rcv.window())
     }
 
     #[cold]
     #[inline(never)]
     fn scarce_gain(&self, cx: &Cx<'_>) -> u32 {
-        self.room(self.scarce_room(cx.pool)).saturating_sub(self.receive_window())
+        self.room(self.rcv.scarce_room(cx.pool)).saturating_sub(self.rcv.window())
     }
 
     /// No less than [`Connection::gain`], and mostly known to be too little before what else bounds that is looked at.
     #[inline(always)]
     fn gain_at_most(&self) -> u32 {
         let room = if self.bits.has(Bits::READ_CLOSED) { self.buffer_limit() } else { self.buffer_room() };
-        room.saturating_sub(self.receive_window())
+        room.saturating_sub(self.rcv.window())
     }
 
     /// Silly window avoidance (RFC 9293, section 3.8.6.2.2): the edge moves by a full segment, or by half the
     /// buffer.
     /// RFC 9293, MUST-39.
     fn worth_telling(&self) -> u32 {
-        (self.buffer_limit() / 2).min(self.rcv_mss.into())
+        (self.buffer_limit() / 2).min(self.rcv.mss().into())
     }
 
     /// Moves the right edge, where that is worth it, or wherever it can move for `ALL`; it never moves left.
@@ -223,14 +217,14 @@ impl Connection {
     pub(crate) fn advance_window<const ALL: bool>(&mut self, cx: &mut Cx<'_>) {
         let least = if ALL { 1 } else { self.worth_telling() };
         if self.gain_at_most() < least {
-            if self.receive_window() < self.rcv_mss.into() {
+            if self.rcv.window() < self.rcv.mss().into() {
                 self.watch_reader(cx, true);
             }
             return;
         }
         let gain = self.gain(cx);
         if gain >= least {
-            self.rcv_adv += gain;
+            self.rcv.move_edge(gain);
             if self.bits.has(Bits::SHUT) {
                 self.watch_reader(cx, false);
             }
@@ -240,24 +234,21 @@ impl Connection {
     /// The application took `taken` bytes.
     #[inline]
     pub(crate) fn on_consumed(&mut self, cx: &mut Cx<'_>, taken: u32) {
-        if let Some(reassembly) = &mut self.reassembly {
-            reassembly.readable -= taken;
-        }
         if !self.state.may_receive() {
             return;
         }
-        if self.bytes_received > TUNE_AFTER {
+        if self.rcv.bytes() > TUNE_AFTER {
             self.tune(cx, taken);
         }
         // An update of its own only when the window at least doubles; otherwise the next acknowledgment
         // tells.
-        let least = self.receive_window().max(self.worth_telling());
+        let least = self.rcv.window().max(self.worth_telling());
         let drained =
-            self.readable() == 0 && self.bits.has(Bits::PUSHED) && !self.bits.has(Bits::INTERACTIVE);
+            self.rcv.readable() == 0 && self.bits.has(Bits::PUSHED) && !self.bits.has(Bits::INTERACTIVE);
         if self.gain_at_most() >= least && self.gain(cx) >= least {
             cx.counters.window_updates += 1;
             self.due |= Due::ACK;
-        } else if drained && self.rcv_nxt != self.last_ack_sent {
+        } else if drained && self.rcv.unacknowledged() > 0 {
             self.due |= Due::ACK;
         }
     }
@@ -289,7 +280,7 @@ impl Connection {
     /// Data arrived that echoes our timestamp `ecr`.
     #[inline(always)]
     fn note_echo(&mut self, clock: Clock, cx: &Cx<'_>, ecr: u32) {
-        let offset = self.ts_offset;
+        let offset = self.snd.ts_offset();
         let Some(tuner) = self.existing_rare().and_then(|cold| cold.tuner.as_mut()) else { return };
         let age = clock.value(cx.now, offset).wrapping_sub(ecr);
         if age <= clock.echo_limit() {
@@ -333,10 +324,10 @@ impl Connection {
             return;
         }
         let target = round.saturating_mul(if growing { 4 } else { 2 });
-        let target = target.saturating_add(SLACK * u32::from(self.rcv_mss)).min(cx.config.rcvbuf.1);
+        let target = target.saturating_add(SLACK * u32::from(self.rcv.mss())).min(cx.config.rcvbuf.1);
         // Memory that other connections may need is not promised.
         if self.options.rcvbuf == 0 && !cx.pool.is_scarce() {
-            self.rcvbuf = self.rcvbuf.max(target);
+            self.rcv.set_limit(self.rcv.limit().max(target));
         }
     }
 
@@ -389,10 +380,10 @@ impl Connection {
     /// RFC 9293, SHLD-18, SHLD-19 and MUST-58; RFC 5681, 4.2-1.
     #[inline]
     pub(crate) fn acknowledge_data(&mut self, cx: &Cx<'_>) {
-        let owed = self.rcv_nxt.offset_from(self.last_ack_sent);
-        let quick = self.quick > 0 && !self.bits.has(Bits::INTERACTIVE);
+        let owed = self.rcv.unacknowledged();
+        let quick = self.rcv.quick() > 0 && !self.bits.has(Bits::INTERACTIVE);
         if quick
-            || owed >= 2 * u32::from(self.rcv_mss)
+            || owed >= 2 * u32::from(self.rcv.mss())
             || (self.options.has(Switch::HURRIED) && self.hurries())
         {
             self.due |= Due::ACK;
@@ -411,8 +402,8 @@ impl Connection {
     #[inline]
     pub(crate) fn learn_segment_size(&mut self, len: u32, merged: u16) {
         let each = if merged > 1 { len / u32::from(merged) } else { len };
-        if each > u32::from(self.rcv_mss) {
-            self.rcv_mss = each.min(self.advertised_mss().into()) as u16;
+        if each > u32::from(self.rcv.mss()) {
+            self.rcv.set_mss(each.min(self.advertised_mss().into()) as u16);
         }
     }
 }

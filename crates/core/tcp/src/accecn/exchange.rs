@@ -23,10 +23,10 @@ impl Connection {
     #[cold]
     pub(crate) fn count_codepoint(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let bytes = seg.payload.len() as u32;
-        let data = bytes > 0 || self.rcv_nxt != self.last_ack_sent;
+        let data = bytes > 0 || self.rcv.unacknowledged() > 0;
         // An acknowledgment of acknowledgments alone must not pass for a duplicate, which to a peer with SACK it does
         // not as long as there are no blocks to send.
-        let may_answer = data || (self.bits.has(Bits::SACK) && self.reassembly.is_none());
+        let may_answer = data || (self.bits.has(Bits::SACK) && !self.rcv.is_missing());
         let marked = seg.ecn == Ecn::Marked;
         let Some(state) = self.accecn_mut() else { return };
         let now = state.receiver.on_packet(seg.ecn, seg.merged, bytes, data);
@@ -125,7 +125,7 @@ impl Connection {
         }
         let data = self.snd.data_in(acked);
         let newer = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS));
-        let progress = acked + sacked > 0 || newer.is_some_and(|ts| ts_before(self.ts_recent, ts.val));
+        let progress = acked + sacked > 0 || newer.is_some_and(|ts| ts_before(self.rcv.ts_recent(), ts.val));
         let feedback = Feedback {
             ace: seg.flags.ace(),
             counters: seg.options.accecn,

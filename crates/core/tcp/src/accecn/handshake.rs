@@ -189,11 +189,8 @@ impl Connection {
 
     /// A SYN-ACK in a synchronized state: is it the one of this connection?
     pub(crate) fn is_syn_ack_again(&self, seg: &Segment<'_>) -> bool {
-        let first = seg.seq + 1 == self.rcv_nxt && seg.flags.has(Flags::SYN | Flags::ACK);
-        first
-            && self.bits.has(Bits::ACTIVE)
-            && self.bytes_received == 0
-            && seg.ack.at_or_before(self.snd.nxt())
+        let first = seg.seq + 1 == self.rcv.nxt() && seg.flags.has(Flags::SYN | Flags::ACK);
+        first && self.bits.has(Bits::ACTIVE) && self.rcv.bytes() == 0 && seg.ack.at_or_before(self.snd.nxt())
     }
 
     /// A SYN-ACK arrived again, or as the second half of a simultaneous open: our acknowledgment of it says once more

@@ -99,7 +99,7 @@ impl Connection {
     /// The peer's SYN was taken: its number is known.
     #[cold]
     pub(crate) fn complete_auth(&mut self) {
-        let (local, remote) = (self.syn_seq(), self.rcv_nxt - 1);
+        let (local, remote) = (self.syn_seq(), self.rcv.nxt() - 1);
         if let Some(auth) = self.auth_mut() {
             auth.complete(local, remote);
         }

@@ -280,7 +280,7 @@ impl Connection {
     /// A SYN that is the one this connection began with: the peer sent it again, with or without its data.
     pub(crate) fn is_first_syn(&self, seg: &Segment<'_>) -> bool {
         let first = seg.flags.has(Flags::SYN) && self.state == State::SynReceived;
-        first && seg.seq + 1 + self.bytes_received as u32 == self.rcv_nxt
+        first && seg.seq + 1 + self.rcv.bytes() as u32 == self.rcv.nxt()
     }
 
     /// A SYN-ACK arrived in SYN-SENT: what to remember for the next connect. `self.snd.nxt()` is what was sent.
@@ -333,7 +333,7 @@ impl Connection {
     /// the data in the SYN.
     #[cold]
     pub(crate) fn note_stall(&mut self, cx: &mut Cx<'_>) {
-        if self.retries == 3 && self.bytes_received == 0 {
+        if self.retries == 3 && self.rcv.bytes() == 0 {
             cx.counters.fastopen_blackhole += 1;
             self.tell_outcome(FastOpenOutcome { mss: 0, cookie: None, lesson: Lesson::Silence });
         }

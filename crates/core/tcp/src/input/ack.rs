@@ -58,7 +58,7 @@ impl Connection {
     /// answered while the handshake lasts (RFC 9293, section 3.10.7.4): the peer may have missed the SYN-ACK.
     #[cold]
     fn refuse_without_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> DropReason {
-        let old = seg.seq.before(self.rcv_nxt) && (seg.seq + seg.seq_len()).at_or_before(self.rcv_nxt);
+        let old = seg.seq.before(self.rcv.nxt()) && (seg.seq + seg.seq_len()).at_or_before(self.rcv.nxt());
         if old && self.state == State::SynReceived {
             self.answer_unacceptable(cx, seg);
         }
@@ -264,7 +264,7 @@ impl Connection {
         }
         self.bytes_acked += u64::from(data);
         if self.snd.queued() == 0 && data > 0 {
-            self.note_busy(self.last_rcv_ms, false);
+            self.note_busy(self.rcv.last_ms(), false);
         }
         if self
             .bits
@@ -341,7 +341,7 @@ impl Connection {
     #[inline(always)]
     fn measure_by_echo(&mut self, clock: Clock, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
         let echo = seg.options.timestamps.map_or(0, |ts| ts.ecr);
-        let ticks = clock.value(cx.now, self.ts_offset).wrapping_sub(echo);
+        let ticks = clock.value(cx.now, self.snd.ts_offset()).wrapping_sub(echo);
         if echo == 0 || ticks > clock.echo_limit() {
             return None;
         }

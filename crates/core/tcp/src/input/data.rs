@@ -6,12 +6,8 @@ use wire::tcp::{Flags, Pieces, Segment};
 use crate::connection::{Bits, Connection};
 use crate::input::Check;
 use crate::output::Due;
-use crate::pool::CHUNK;
-use crate::reassembly::{Kept, Limit};
+use crate::receiver::{Kept, Limit};
 use crate::{Config, Cx, DropReason, Error, Events, State};
-
-/// Bytes of a payload in one piece from which on it is worth adopting.
-pub const ADOPTED_MIN: usize = 4 << 10;
 
 impl Connection {
     /// Seventh check: the data that lies in the window.
@@ -33,7 +29,7 @@ impl Connection {
     #[cold]
     fn answer_old_text(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let end = seg.seq + seg.payload.len() as u32;
-        if self.bits.has(Bits::PEER_FIN) && end.at_or_before(self.rcv_nxt) {
+        if self.bits.has(Bits::PEER_FIN) && end.at_or_before(self.rcv.nxt()) {
             cx.counters.duplicates_in += 1;
             self.report_duplicate(cx.config, seg.seq, end);
             self.due |= Due::ACK;
@@ -44,16 +40,16 @@ impl Connection {
     fn take_payload(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let data = seg.payload;
         let end = seg.seq + data.len() as u32;
-        if end.after(self.rcv_nxt) && self.has_no_reader() {
+        if end.after(self.rcv.nxt()) && self.has_no_reader() {
             // Nothing will ever read this: the peer must know that it is lost (RFC 2525, section 2.17).
             cx.counters.abort_on_data += 1;
             self.refuse_text(cx, seg);
             return Ok(());
         }
-        self.data_in = self.data_in.wrapping_add(u32::from(seg.merged.max(1)));
+        self.rcv.count_segments(seg.merged);
         self.learn_segment_size(data.len() as u32, seg.merged);
         self.learn_round_trip(cx, seg);
-        let old = self.rcv_nxt.distance_from(seg.seq).max(0) as usize;
+        let old = self.rcv.nxt().distance_from(seg.seq).max(0) as usize;
         if old >= data.len() {
             cx.counters.duplicates_in += 1;
             self.report_duplicate(cx.config, seg.seq, end);
@@ -64,18 +60,18 @@ impl Connection {
             return Ok(());
         }
         let start = seg.seq + old as u32;
-        let room = self.rcv_adv.distance_from(start).max(0) as usize;
+        let room = self.rcv.edge().distance_from(start).max(0) as usize;
         let fresh = &data[old..];
         let fresh = &fresh[..fresh.len().min(room)];
         if old > 0 {
-            self.report_duplicate(cx.config, seg.seq, self.rcv_nxt);
+            self.report_duplicate(cx.config, seg.seq, self.rcv.nxt());
         }
         if fresh.is_empty() {
             // A probe of our shut window: the answer tells what it is now.
             self.due |= Due::ACK;
             return Err(DropReason::OutOfWindow);
         }
-        if start == self.rcv_nxt && self.reassembly.is_none() {
+        if start == self.rcv.nxt() && !self.rcv.is_missing() {
             return self.take_in_order(cx, (fresh, None), fresh.len(), seg.flags);
         }
         self.take_out_of_order(cx, start, fresh)
@@ -94,9 +90,8 @@ impl Connection {
         if flags.has(Flags::PSH) {
             self.bits.set(Bits::PUSHED);
         }
-        let taken = if self.bits.has(Bits::READ_CLOSED) { whole } else { self.append_received(cx, data) };
-        self.rcv_nxt += taken as u32;
-        self.bytes_received += taken as u64;
+        let taken = if self.bits.has(Bits::READ_CLOSED) { whole } else { self.rcv.append(cx, data) };
+        self.rcv.advance(taken as u32);
         cx.counters.bytes_in += taken as u64;
         if self.bits.has(Bits::DATED | Bits::MORE) {
             self.on_arrival(cx.now);
@@ -111,72 +106,32 @@ impl Connection {
         Ok(())
     }
 
-    /// Appends data to the receive buffer, as far as the pool has room. Returns how many bytes.
-    #[inline(always)]
-    fn append_received(&mut self, cx: &mut Cx<'_>, data: (&[u8], Option<&dyn Pieces>)) -> usize {
-        // Mostly a few bytes, when those before them were read.
-        if data.1.is_none() && self.rx.is_empty() && data.0.len() <= CHUNK {
-            return self.rx.append(cx.pool, data.0);
-        }
-        self.append_long(cx, data)
-    }
-
-    /// Appends data that is worth adopting, or that follows other data.
-    #[inline(never)]
-    fn append_long(&mut self, cx: &mut Cx<'_>, (data, rest): (&[u8], Option<&dyn Pieces>)) -> usize {
-        let len = data.len() as u32 + rest.map_or(0, Pieces::len);
-        if (rest.is_some() || data.len() >= ADOPTED_MIN)
-            && let Some(frames) = cx.frames.as_deref_mut()
-            && self.rx.adopt(cx.pool, frames, len)
-        {
-            return len as usize;
-        }
-        if self.rx.is_adopted() {
-            self.copy_adopted(cx);
-        }
-        let mut all = self.rx.append(cx.pool, data);
-        if let Some(rest) = rest.filter(|_| all == data.len()) {
-            rest.for_each(&mut |piece| {
-                let taken = self.rx.append(cx.pool, piece);
-                all += taken;
-                taken == piece.len()
-            });
-        }
-        all
-    }
-
     /// Copies adopted data that was not read, so that its frames are free. Returns its bytes.
     pub fn copy_adopted(&mut self, cx: &mut Cx<'_>) -> u32 {
-        match cx.frames.as_deref() {
-            Some(frames) if self.rx.is_adopted() => {
-                self.rx.copy_adopted(cx.pool, frames);
-                self.rx.len()
-            }
-            _ => 0,
-        }
+        self.rcv.copy_adopted(cx)
     }
 
     /// Data beyond RCV.NXT, or at it while more is held further on. Either is answered at once (RFC 5681,
     /// section 4.2).
     /// RFC 9293, SHLD-31 and MAY-13; RFC 5681, 3.2-1 and 3.2-2.
     fn take_out_of_order(&mut self, cx: &mut Cx<'_>, start: Seq, data: &[u8]) -> Check {
-        self.copy_adopted(cx);
+        self.rcv.copy_adopted(cx);
         self.due |= Due::ACK;
-        self.quick = cx.config.quick_acks;
+        self.rcv.set_quick(cx.config.quick_acks);
         self.bits.clear(Bits::INTERACTIVE);
-        let offset = start.offset_from(self.rcv_nxt);
+        let offset = start.offset_from(self.rcv.nxt());
         if offset > 0 {
             cx.counters.out_of_order_in += 1;
             self.cold_mut().account.out_of_order += 1;
-            self.reassembly().owe();
+            self.rcv.owe();
         }
         let end = offset + data.len() as u32;
-        let twice = self.reassembly.as_ref().and_then(|reassembly| reassembly.held.overlap(offset, end));
-        let kept = self.keep(cx, offset, data);
+        let twice = self.rcv.overlap(offset, end);
+        let kept = self.rcv.keep(cx, offset, data, self.bits.has(Bits::READ_CLOSED));
         // A segment that is new in part reports the first part that is not (RFC 2883, section 4.2).
-        let told = self.reassembly.as_ref().is_some_and(|reassembly| reassembly.duplicate.is_some());
+        let told = self.rcv.reports_duplicate();
         if let (Some((left, right)), Kept::New | Kept::Cut | Kept::Duplicate, false) = (twice, kept, told) {
-            self.report_duplicate(cx.config, self.rcv_nxt + left, self.rcv_nxt + right);
+            self.report_duplicate(cx.config, self.rcv.nxt() + left, self.rcv.nxt() + right);
         }
         if offset == 0 && matches!(kept, Kept::New | Kept::Cut) {
             self.deliver(cx);
@@ -225,28 +180,31 @@ impl Connection {
     /// Keeps the data of a SYN until the connection stands (RFC 9293, section 3.10.7.3).
     #[cold]
     pub(crate) fn hold_text(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        let room = self.receive_window() as usize;
+        let room = self.rcv.window() as usize;
         let data = &seg.payload[..seg.payload.len().min(room)];
         // What there is no memory for comes again: it is not acknowledged.
-        if !data.is_empty() && matches!(self.keep(cx, 0, data), Kept::NoMemory | Kept::Cut) {
+        if !data.is_empty()
+            && matches!(
+                self.rcv.keep(cx, 0, data, self.bits.has(Bits::READ_CLOSED)),
+                Kept::NoMemory | Kept::Cut
+            )
+        {
             cx.counters.no_memory += 1;
         }
     }
 
     /// The connection stands: what was held is received.
     pub(crate) fn release_text(&mut self, cx: &mut Cx<'_>) {
-        if self.reassembly.is_some() {
+        if self.rcv.is_missing() {
             self.deliver(cx);
-            self.tidy_reassembly(cx);
+            self.rcv.tidy(cx);
             self.acknowledge_data(cx);
         }
     }
 
     /// A hole was filled: RCV.NXT moves over it and over what lay behind.
     fn deliver(&mut self, cx: &mut Cx<'_>) {
-        let n = self.advance_reassembly(cx);
-        self.rcv_nxt += n;
-        self.bytes_received += u64::from(n);
+        let n = self.rcv.fill(cx, self.bits.has(Bits::READ_CLOSED));
         cx.counters.bytes_in += u64::from(n);
         if self.bits.has(Bits::DATED | Bits::MORE) {
             self.on_arrival(cx.now);
@@ -259,14 +217,14 @@ impl Connection {
     /// Remembers a duplicate for the next SACK option (RFC 2883, section 4).
     pub(crate) fn report_duplicate(&mut self, config: &Config, left: Seq, right: Seq) {
         if self.bits.has(Bits::SACK) && config.dsack {
-            self.reassembly().duplicate = Some((left, right));
+            self.rcv.report_duplicate(left, right);
         }
     }
 
     /// Eighth check: FIN, taken when everything before it was. One that came early waits.
     #[inline(always)]
     pub(crate) fn take_fin(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        if seg.flags.has(Flags::FIN) || self.reassembly.is_some() {
+        if seg.flags.has(Flags::FIN) || self.rcv.is_missing() {
             self.look_for_fin(cx, seg);
         }
     }
@@ -279,35 +237,31 @@ impl Connection {
             }
             return;
         }
-        if self.reassembly.as_ref().is_some_and(|reassembly| reassembly.fin == Some(self.rcv_nxt)) {
+        if self.rcv.is_at_fin() {
             // Another one, further on, changes nothing.
             return self.on_fin(cx);
         }
         if seg.flags.has(Flags::FIN) {
             let at = seg.seq + seg.payload.len() as u32;
-            if at.after(self.rcv_nxt) {
-                let beyond = self.reassembly().held.reach();
-                if at.at_or_before(self.rcv_adv) && at.at_or_after(self.rcv_nxt + beyond) {
-                    // One that would lie before data that came is not the peer's.
-                    self.reassembly().fin = Some(at);
-                }
+            if at.after(self.rcv.nxt()) {
+                self.rcv.note_fin(at);
                 // The peer learns of the hole before it, as it does from data (RFC 5681, section 4.2).
                 self.due |= Due::ACK;
                 return;
             }
-            if at == self.rcv_nxt {
+            if at == self.rcv.nxt() {
                 return self.on_fin(cx);
             }
             // An old one, which is not acceptable (RFC 9293, section 3.10.7.4).
             self.due |= Due::ACK;
         }
-        self.tidy_reassembly(cx);
+        self.rcv.tidy(cx);
     }
 
     #[inline(always)]
     fn on_fin(&mut self, cx: &mut Cx<'_>) {
-        self.forget_out_of_order(cx);
-        self.rcv_nxt += 1;
+        self.rcv.forget_out_of_order(cx);
+        self.rcv.take_fin();
         self.due |= Due::ACK;
         self.bits.set(Bits::PEER_FIN);
         self.let_go();

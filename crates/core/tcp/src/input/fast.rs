@@ -39,15 +39,15 @@ impl Connection {
     pub(crate) fn is_predicted(&self, seg: &Segment<'_>, len: u32) -> bool {
         let acked = seg.ack.offset_from(self.snd.una());
         seg.flags.0 & DECISIVE.0 == self.predicted.0
-            && seg.seq == self.rcv_nxt
+            && seg.seq == self.rcv.nxt()
             && acked <= self.snd.flight()
-            && len <= self.receive_window()
+            && len <= self.rcv.window()
             && acked | len != 0
             // The peer's FIN took the last place: what comes behind it is no data.
             && (len == 0 || self.state != State::CloseWait)
             && self.loss.is_none()
             && self.snd.duplicates() == 0
-            && self.reassembly.is_none()
+            && !self.rcv.is_missing()
             && seg.options.sack.is_empty()
             && seg.ecn != Ecn::Marked
             && self.timestamp_is_predicted(seg)
@@ -59,15 +59,15 @@ impl Connection {
         let acked = seg.ack.offset_from(self.snd.una());
         // RFC 7323, section 4.3.
         if self.bits.has(Bits::TIMESTAMPS)
-            && seg.seq == self.last_ack_sent
+            && seg.seq == self.rcv.acked()
             && let Some(ts) = seg.options.timestamps
         {
-            self.ts_recent = ts.val;
+            self.rcv.note_timestamp(ts.val);
         }
         if len > 0 {
             self.heed_pause(cx);
         }
-        self.last_rcv_ms = cx.now.as_millis() as u32;
+        self.rcv.note_arrival(cx.now);
         // SND.WL1 is ahead where a bare acknowledgment came from beyond a hole, and its window is newer.
         if acked > 0 || self.snd.is_newer(seg.seq) {
             if from_field(seg.window, self.snd.scale()) != self.snd.window() {
@@ -82,7 +82,7 @@ impl Connection {
         }
         if len > 0 {
             cx.counters.predicted_data += 1;
-            self.data_in = self.data_in.wrapping_add(u32::from(seg.merged.max(1)));
+            self.rcv.count_segments(seg.merged);
             self.learn_segment_size(len, seg.merged);
             self.learn_round_trip(cx, seg);
             // A full pool was counted; the sender will try again.
@@ -94,6 +94,6 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn timestamp_is_predicted(&self, seg: &Segment<'_>) -> bool {
         !self.bits.has(Bits::TIMESTAMPS)
-            || seg.options.timestamps.is_some_and(|ts| !ts_before(ts.val, self.ts_recent))
+            || seg.options.timestamps.is_some_and(|ts| !ts_before(ts.val, self.rcv.ts_recent()))
     }
 }

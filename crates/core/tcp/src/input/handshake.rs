@@ -129,7 +129,7 @@ impl Connection {
     fn echoes_syn(&self, cx: &Cx<'_>, seg: &Segment<'_>) -> bool {
         let echo = seg.options.timestamps.map_or(0, |ts| ts.ecr);
         let is_young = |clock: Clock| {
-            let age = clock.value(cx.now, self.ts_offset).wrapping_sub(echo);
+            let age = clock.value(cx.now, self.snd.ts_offset()).wrapping_sub(echo);
             age / (1_000 / clock.tick_us()) <= self.opening_ms(cx)
         };
         match echo {

@@ -7,8 +7,6 @@ mod handshake;
 mod reset;
 mod sequence;
 
-pub use data::ADOPTED_MIN;
-
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
@@ -108,7 +106,7 @@ impl Connection {
         if !seg.payload.is_empty() {
             self.heed_pause(cx);
         }
-        self.last_rcv_ms = cx.now.as_millis() as u32;
+        self.rcv.note_arrival(cx.now);
         self.take_ecn(cx, seg);
         self.check_ack(cx, seg)?; // fifth
         if self.bits.has(Bits::ACCECN) {
@@ -126,7 +124,7 @@ impl Connection {
     /// 5681, section 4.1), and segments are acknowledged at once.
     #[inline(always)]
     fn heed_pause(&mut self, cx: &Cx<'_>) {
-        let silent = (cx.now.as_millis() as u32).wrapping_sub(self.last_rcv_ms);
+        let silent = (cx.now.as_millis() as u32).wrapping_sub(self.rcv.last_ms());
         if u64::from(silent) * 1_000 > u64::from(self.rto_us) {
             self.begin_quick_acks(cx.config);
         }
@@ -135,7 +133,7 @@ impl Connection {
     /// Begins to acknowledge segments at once.
     #[cold]
     fn begin_quick_acks(&mut self, config: &Config) {
-        self.quick = self.quick.max(config.quick_acks);
+        self.rcv.set_quick(self.rcv.quick().max(config.quick_acks));
     }
 
     /// RFC 5961, section 7: an acknowledgment that an attacker may have asked for, within limits.

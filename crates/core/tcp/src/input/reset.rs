@@ -14,7 +14,7 @@ impl Connection {
         if !seg.flags.has(Flags::RST) {
             return Ok(());
         }
-        if seg.seq != self.rcv_nxt && !cx.config.quirks.insecure_rst {
+        if seg.seq != self.rcv.nxt() && !cx.config.quirks.insecure_rst {
             self.challenge(cx, Cause::Reset);
             return Err(DropReason::BadReset);
         }

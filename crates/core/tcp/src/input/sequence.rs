@@ -24,8 +24,8 @@ impl Connection {
             cx.counters.missing_timestamps += 1;
             return Err(DropReason::NoTimestamp);
         };
-        let silent = (cx.now.as_millis() as u32).wrapping_sub(self.last_rcv_ms);
-        if ts_before(ts.val, self.ts_recent) && silent < self.bits.clock().recent_life_ms() {
+        let silent = (cx.now.as_millis() as u32).wrapping_sub(self.rcv.last_ms());
+        if ts_before(ts.val, self.rcv.ts_recent()) && silent < self.bits.clock().recent_life_ms() {
             cx.counters.paws_drops += 1;
             // An old copy of the SYN that began this needs no answer; any other SYN does.
             if !self.is_first_syn(seg) {
@@ -43,10 +43,10 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn note_timestamp(&mut self, seg: &Segment<'_>) {
         if let Some(ts) = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS))
-            && seg.seq.at_or_before(self.last_ack_sent)
+            && seg.seq.at_or_before(self.rcv.acked())
             && !seg.flags.has(Flags::SYN)
         {
-            self.ts_recent = ts.val;
+            self.rcv.note_timestamp(ts.val);
         }
     }
 
@@ -59,9 +59,9 @@ impl Connection {
     /// RFC 5961, 3.2-1; RFC 7323, 2.4-2.
     pub(crate) fn check_sequence(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let end = seg.seq + seg.seq_len();
-        let bare = seg.seq == self.rcv_adv && seg.seq_len() == 0 && !seg.flags.has(Flags::RST);
-        let starts = seg.seq.before(self.rcv_adv) || seg.seq.at_or_before(self.rcv_nxt) || bare;
-        if (starts || self.starts_in_buffer(cx, seg)) && end.at_or_after(self.last_ack_sent) {
+        let bare = seg.seq == self.rcv.edge() && seg.seq_len() == 0 && !seg.flags.has(Flags::RST);
+        let starts = seg.seq.before(self.rcv.edge()) || seg.seq.at_or_before(self.rcv.nxt()) || bare;
+        if (starts || self.starts_in_buffer(cx, seg)) && end.at_or_after(self.rcv.acked()) {
             return Ok(());
         }
         if self.is_first_syn(seg) {
@@ -83,7 +83,7 @@ impl Connection {
         cx.config.quirks.window_by_buffer
             && seg.flags.any(Flags::RST | Flags::SYN)
             && !half_open
-            && seg.seq.before(self.rcv_nxt + self.buffer_room())
+            && seg.seq.before(self.rcv.nxt() + self.buffer_room())
     }
 
     /// The acknowledgment that an unacceptable segment gets. Data is always answered: the sender needs to
@@ -95,7 +95,7 @@ impl Connection {
             return self.challenge(cx, Cause::Place);
         }
         self.due |= Due::ACK;
-        if !seg.payload.is_empty() && end.at_or_before(self.rcv_nxt) {
+        if !seg.payload.is_empty() && end.at_or_before(self.rcv.nxt()) {
             cx.counters.duplicates_in += 1;
             self.report_duplicate(cx.config, seg.seq, end);
         }
@@ -121,7 +121,7 @@ impl Connection {
             }
             // It was sent again, so our answer must echo the later timestamp: the peer's round trip began there.
             if let Some(ts) = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS)) {
-                self.ts_recent = ts.val;
+                self.rcv.note_timestamp(ts.val);
             }
             if self.meet_syn_again(cx, seg) {
                 self.due |= Due::SYN;
@@ -134,7 +134,7 @@ impl Connection {
         }
         if cx.config.quirks.insecure_syn
             && self.state != State::SynReceived
-            && seg.seq.at_or_after(self.rcv_nxt)
+            && seg.seq.at_or_after(self.rcv.nxt())
         {
             self.fail(cx, Error::Reset);
             self.due = Due::RST;

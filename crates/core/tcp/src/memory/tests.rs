@@ -119,7 +119,7 @@ fn what_arrives_finds_the_least_and_the_window_says_so() {
             }
             assert!(pair.now < start + Duration::from_secs(120), "{got} bytes arrived");
         }
-        assert!(pair.b.conn.receive_window() > 0);
+        assert!(pair.b.conn.rcv.window() > 0);
     }
 }
 
@@ -128,7 +128,7 @@ fn edge(pair: &mut Pair, data: usize) -> Vec<crate::tests::ends::Packet> {
     write(&mut pair.a, pair.now, 64 << 10).expect("there is room");
     let sent = pair.a.drain(pair.now);
     let mut last = sent.last().expect("something left").clone();
-    last.header.seq = pair.b.conn.rcv_nxt + pair.b.conn.receive_window() - 1;
+    last.header.seq = pair.b.conn.rcv.nxt() + pair.b.conn.rcv.window() - 1;
     last.payload.truncate(1);
     let mut packets: Vec<_> = sent[1..].iter().take(data).cloned().collect();
     packets.push(last);
@@ -142,13 +142,13 @@ fn one_byte_at_the_far_edge_does_not_pin_a_window_of_holes() {
     let half = pair.b.pool.limit() / 2;
     let packets = edge(&mut pair, 0);
     pair.b.take(pair.now, &packets[0]);
-    assert_eq!(pair.b.conn.reassembly_info(0).bytes, 1);
+    assert_eq!(pair.b.conn.rcv.info(0).bytes, 1);
     assert!(pair.b.pool.used() >= 30, "with memory to spare it is kept");
     pair.b.conn.prune(cx!(pair.b, pair.now));
     assert!(pair.b.pool.used() >= 30);
     fill(&mut pair.b.pool, half + 100);
     assert!(pair.b.conn.prune(cx!(pair.b, pair.now)));
-    assert_eq!((pair.b.pool.out_of_order(), pair.b.conn.reassembly_info(0).bytes), (0, 0));
+    assert_eq!((pair.b.pool.out_of_order(), pair.b.conn.rcv.info(0).bytes), (0, 0));
     assert_eq!(pair.b.counters.out_of_order_pruned, 1);
     let used = pair.b.pool.used();
     pair.b.take(pair.now, &packets[0]);
@@ -165,7 +165,7 @@ fn data_behind_a_lost_segment_is_kept() {
     for packet in &packets[..9] {
         pair.b.take(pair.now, packet);
     }
-    assert_eq!(pair.b.conn.reassembly_info(0).bytes as usize, 9 * MSS);
+    assert_eq!(pair.b.conn.rcv.info(0).bytes as usize, 9 * MSS);
     assert!(!pair.b.conn.prune(cx!(pair.b, pair.now)));
 }
 

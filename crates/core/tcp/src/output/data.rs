@@ -267,7 +267,7 @@ impl Connection {
     #[inline(always)]
     fn restart_if_idle(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.as_millis() as u32;
-        let idle = u64::from(now.wrapping_sub(self.last_send_ms));
+        let idle = u64::from(now.wrapping_sub(self.snd.last_ms()));
         if idle * 1_000 > u64::from(self.rto_us) && cx.config.idle_restart {
             self.restart(cx, now, idle);
         }
@@ -279,13 +279,13 @@ impl Connection {
         let before = self.control.window().cwnd;
         self.control.on_idle_restart(cx.now, Duration::from_millis(idle), &path);
         cx.counters.idle_restarts += u64::from(self.control.window().cwnd < before);
-        self.last_send_ms = now;
+        self.snd.note_sending(now);
     }
 
     fn note_sending(&mut self, cx: &Cx<'_>) {
         let now = cx.now.as_millis() as u32;
-        self.last_send_ms = now;
-        let answers = now.wrapping_sub(self.last_rcv_ms) < DIALOGUE_MS && self.bytes_received > 0;
+        self.snd.note_sending(now);
+        let answers = now.wrapping_sub(self.rcv.last_ms()) < DIALOGUE_MS && self.rcv.bytes() > 0;
         if answers || self.ends_handshake() {
             self.bits.set(Bits::INTERACTIVE);
         }
@@ -295,7 +295,7 @@ impl Connection {
     /// asks something. What had gone with the SYN asked before.
     fn ends_handshake(&self) -> bool {
         self.due.has(Due::ACK)
-            && self.bytes_received == 0
+            && self.rcv.bytes() == 0
             && self.bits.has(Bits::ACTIVE)
             && self.syn_data_again() == 0
     }
@@ -307,7 +307,7 @@ impl Connection {
         self.retransmits = self.retransmits.wrapping_add(1);
         cx.counters.retransmits += 1;
         self.count_again(stretch.len);
-        self.last_send_ms = cx.now.as_millis() as u32;
+        self.snd.note_sending(cx.now.as_millis() as u32);
         // A repair by SACK may last longer than the timeout, and while it sends it is alive (RFC 6675,
         // section 6).
         let alive = self.phase() == Phase::Fast && self.bits.has(Bits::SACK);

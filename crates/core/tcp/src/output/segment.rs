@@ -36,7 +36,7 @@ impl Connection {
                 src_port: self.key.local().port,
                 dst_port: self.key.remote().port,
                 seq: plan.seq,
-                ack: if acknowledges { self.rcv_nxt } else { Seq::new(0) },
+                ack: if acknowledges { self.rcv.nxt() } else { Seq::new(0) },
                 flags: plan.flags,
                 window,
                 options,
@@ -55,22 +55,9 @@ impl Connection {
     /// RFC 9293, MUST-58; RFC 5681, 4.2-3.
     #[inline(always)]
     fn acknowledged(&mut self, plan: &Plan) {
-        self.last_ack_sent = self.rcv_nxt;
         self.timers.delack = Instant::FAR_FUTURE;
-        self.quick = self.quick.saturating_sub(1);
         self.bits.clear(Bits::PUSHED);
-        let sack = self.bits.has(Bits::SACK);
-        let told = match &mut self.reassembly {
-            None => true,
-            Some(_) if !plan.tells => false,
-            Some(reassembly) => {
-                // One SACK tells as much as many duplicates, and those count only without data (RFC 5681,
-                // section 2).
-                let bare = u8::from(plan.len == 0);
-                reassembly.owed = if sack { 0 } else { reassembly.owed.saturating_sub(bare) };
-                reassembly.owed == 0
-            }
-        };
+        let told = self.rcv.acknowledge(plan.tells, self.bits.has(Bits::SACK), plan.len == 0);
         if told {
             self.due.clear(Due::ACK);
         }
@@ -88,24 +75,23 @@ impl Connection {
 
     /// Bytes that SACK blocks take from the next segment's data (RFC 6691).
     pub(crate) fn blocks_len(&self) -> u16 {
-        let Some(reassembly) = &self.reassembly else { return 0 };
-        match reassembly.blocks().min(self.blocks_max()) as u16 {
+        if !self.rcv.is_missing() {
+            return 0;
+        }
+        match self.rcv.block_count().min(self.blocks_max()) as u16 {
             0 => 0,
             _ if !self.bits.has(Bits::SACK) => 0,
             n => SACK_HEAD + n * SACK_BLOCK,
         }
     }
 
-    /// The SACK blocks for the next segment. A duplicate is reported once (RFC 2883, section 4).
-    /// RFC 2018, 4-1; RFC 2883, 4-2.
+    /// The SACK blocks for the next segment.
     fn sack_blocks(&mut self, cx: &mut Cx<'_>) -> SackBlocks {
-        let max = self.blocks_max();
-        let Some(reassembly) = self.reassembly.as_mut().filter(|_| self.bits.has(Bits::SACK)) else {
+        if !self.bits.has(Bits::SACK) {
             return SackBlocks::none();
-        };
-        let duplicate = reassembly.duplicate.take();
-        cx.counters.dsacks_out += u64::from(duplicate.is_some());
-        let blocks = reassembly.held.sack_blocks(self.rcv_nxt, duplicate, max);
+        }
+        let (blocks, duplicate) = self.rcv.sack_blocks(self.blocks_max());
+        cx.counters.dsacks_out += u64::from(duplicate);
         cx.counters.sack_blocks_out += blocks.as_slice().len() as u64;
         if self.snd.flight() > 0 {
             let nxt = self.snd.nxt();
@@ -120,7 +106,7 @@ impl Connection {
             return self.unscaled_window_field(cx, flags);
         }
         self.advance_window::<ALL>(cx);
-        to_field(self.receive_window(), self.rcv_scale)
+        to_field(self.rcv.window(), self.rcv.scale())
     }
 
     /// That of a SYN; nothing else without a window has one to tell.
@@ -149,8 +135,8 @@ impl Connection {
         if !self.bits.has(Bits::TIMESTAMPS) || bare {
             return None;
         }
-        let ecr = if flags.has(Flags::ACK) { self.ts_recent } else { 0 };
-        Some(Timestamps { val: clock.value(cx.now, self.ts_offset), ecr })
+        let ecr = if flags.has(Flags::ACK) { self.rcv.ts_recent() } else { 0 };
+        Some(Timestamps { val: clock.value(cx.now, self.snd.ts_offset()), ecr })
     }
 
     /// RFC 9293, MUST-14, MUST-65, SHLD-5 and MAY-3; RFC 2018, 2-1 and 4-2; RFC 7323, 2.2-5 and 2.3-3.
@@ -163,7 +149,7 @@ impl Connection {
         }
         if flags.has(Flags::SYN) {
             options.mss = Some(self.advertised_mss());
-            options.window_scale = self.bits.has(Bits::SCALING).then_some(self.rcv_scale);
+            options.window_scale = self.bits.has(Bits::SCALING).then_some(self.rcv.scale());
             options.sack_permitted = self.bits.has(Bits::SACK);
             if self.bits.has(Bits::COOKIE) {
                 options.set_fast_open(self.syn_option());
@@ -172,7 +158,7 @@ impl Connection {
                 options.accecn = self.first_option(cx);
             }
             options.layout = cx.config.syn_layout();
-        } else if self.reassembly.is_some() && plan.tells {
+        } else if self.rcv.is_missing() && plan.tells {
             options.sack = self.sack_blocks(cx);
         }
         options

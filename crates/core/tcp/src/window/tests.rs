@@ -12,7 +12,7 @@ fn buffer_after(best: u32, taken: u32) -> u32 {
     pair.b.conn.cold_mut().tuner = Some(tuner);
     let cx = cx!(pair.b, pair.now);
     pair.b.conn.learn_room(cx, now, 10_000);
-    pair.b.conn.rcvbuf
+    pair.b.conn.rcv.limit()
 }
 
 #[test]

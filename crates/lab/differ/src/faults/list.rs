@@ -103,8 +103,8 @@ pub const FAULTS: &[Fault] = &[
     calls(
         "option ignored: SO_RCVLOWAT",
         "crates/core/tcp/src/window.rs",
-        "mark <= 1 || self.readable()",
-        "mark < u32::MAX || self.readable()",
+        "mark <= 1 || self.rcv.readable()",
+        "mark < u32::MAX || self.rcv.readable()",
     ),
     calls(
         "option ignored: SO_LINGER",
@@ -115,8 +115,8 @@ pub const FAULTS: &[Fault] = &[
     packets(
         "off by one: the window's right edge",
         "crates/core/tcp/src/input/data.rs",
-        "let room = self.rcv_adv.distance_from(start).max(0) as usize;",
-        "let room = (self.rcv_adv.distance_from(start).max(0) + 1) as usize;",
+        "let room = self.rcv.edge().distance_from(start).max(0) as usize;",
+        "let room = (self.rcv.edge().distance_from(start).max(0) + 1) as usize;",
     ),
     packets(
         "off by one: an acknowledgment of what was not sent",
@@ -127,14 +127,14 @@ pub const FAULTS: &[Fault] = &[
     packets(
         "ACK not sent: FIN",
         "crates/core/tcp/src/input/data.rs",
-        "        self.rcv_nxt += 1;\n        self.due |= Due::ACK;",
-        "        self.rcv_nxt += 1;",
+        "        self.rcv.take_fin();\n        self.due |= Due::ACK;",
+        "        self.rcv.take_fin();",
     ),
     packets(
         "ACK not sent: data out of order",
         "crates/core/tcp/src/input/data.rs",
-        "        self.due |= Due::ACK;\n        self.quick = cx.config.quick_acks;",
-        "        self.quick = cx.config.quick_acks;",
+        "        self.due |= Due::ACK;\n        self.rcv.set_quick(cx.config.quick_acks);",
+        "        self.rcv.set_quick(cx.config.quick_acks);",
     ),
     packets(
         "ACK not sent: challenge of a SYN",
@@ -145,14 +145,14 @@ pub const FAULTS: &[Fault] = &[
     packets(
         "check left out: the number of a RST",
         "crates/core/tcp/src/input/reset.rs",
-        "if seg.seq != self.rcv_nxt && !cx.config.quirks.insecure_rst {",
-        "if seg.seq.before(self.rcv_nxt) && !cx.config.quirks.insecure_rst {",
+        "if seg.seq != self.rcv.nxt() && !cx.config.quirks.insecure_rst {",
+        "if seg.seq.before(self.rcv.nxt()) && !cx.config.quirks.insecure_rst {",
     ),
     packets(
         "check left out: PAWS",
         "crates/core/tcp/src/input/sequence.rs",
-        "if ts_before(ts.val, self.ts_recent) && silent",
-        "if ts_before(ts.val, self.ts_recent) && silent == u32::MAX && silent",
+        "if ts_before(ts.val, self.rcv.ts_recent()) && silent",
+        "if ts_before(ts.val, self.rcv.ts_recent()) && silent == u32::MAX && silent",
     ),
     packets(
         "backoff left out",

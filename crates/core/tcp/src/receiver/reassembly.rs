@@ -12,52 +12,58 @@
 //! and the memory of all connections of a core together, by a share of its pool. What passes one of them is dropped,
 //! counted and never SACKed. What starts at RCV.NXT meets none of them, or a full queue could never empty. What was
 //! SACKed once is given up only where chunks are scarce and it pins far more of them than it fills
-//! ([`Connection::prune`]).
+//! ([`Connection::prune`](crate::Connection::prune)).
 
 use alloc::boxed::Box;
 
 use base::Seq;
+use wire::tcp::SackBlocks;
 
 use crate::assembler::{Assembler, Inserted};
-use crate::connection::{Bits, Connection};
+use crate::memory::least;
 use crate::pool::CHUNK;
+use crate::receiver::Receiver;
 use crate::{Config, Cx, Pool};
 
 /// Most bare duplicate acknowledgments owed at once to a peer without SACK: three start its fast retransmit,
 /// a few more keep its clock running.
 const OWED_MAX: u8 = 16;
+/// Chunks of holes that out-of-order data may pin beside twice its own, while chunks are scarce.
+const HOLES: u32 = 4;
 
 /// Out-of-order data lies in the receive buffer at its place; this remembers which places are filled.
 #[derive(Debug)]
-pub(crate) struct Reassembly {
-    pub(crate) held: Assembler,
+pub(super) struct Reassembly {
+    held: Assembler,
     /// Bytes at the buffer's front that the application may read.
-    pub(crate) readable: u32,
+    pub(super) readable: u32,
     /// Bytes charged to the pool for the queue.
     charged: u32,
     /// Most runs, when the last segment came.
     limit: u16,
     /// A duplicate to report with the next SACK option (RFC 2883).
-    pub(crate) duplicate: Option<(Seq, Seq)>,
+    duplicate: Option<(Seq, Seq)>,
     /// Where the peer's FIN lies, if it came before what precedes it.
-    pub(crate) fin: Option<Seq>,
+    fin: Option<Seq>,
     /// Bare acknowledgments owed: to a peer without SACK each says that one more segment arrived (RFC 5681,
     /// section 4.2).
-    pub(crate) owed: u8,
+    owed: u8,
 }
 
 impl Reassembly {
     /// SACK blocks there would be to send, were there room.
-    pub(crate) fn blocks(&self) -> usize {
+    fn blocks(&self) -> usize {
         usize::from(self.held.runs()) + usize::from(self.duplicate.is_some())
     }
 
-    pub(crate) fn owe(&mut self) {
-        self.owed = (self.owed + 1).min(OWED_MAX);
+    /// An acknowledgment tells of what is held; true if none is owed any more.
+    pub(super) fn told(&mut self, sack: bool, bare: bool) -> bool {
+        self.owed = if sack { 0 } else { self.owed.saturating_sub(u8::from(bare)) };
+        self.owed == 0
     }
 
     /// Nothing of it occupies the pool any more.
-    pub(crate) fn release(self, pool: &mut Pool) {
+    pub(super) fn release(self, pool: &mut Pool) {
         pool.charge_out_of_order(self.charged, 0);
     }
 
@@ -105,17 +111,67 @@ pub(crate) enum Limit {
     Fin,
 }
 
-impl Connection {
-    /// Bytes readable now.
-    pub fn readable(&self) -> u32 {
-        match &self.reassembly {
-            None => self.rx.len(),
-            Some(reassembly) => reassembly.readable,
+impl Receiver {
+    /// Is anything missing before what arrived, or anything to tell about it?
+    #[inline(always)]
+    pub(crate) fn is_missing(&self) -> bool {
+        self.reassembly.is_some()
+    }
+
+    /// Runs held beyond holes.
+    pub(crate) fn runs(&self) -> u16 {
+        self.reassembly.as_ref().map_or(0, |queue| queue.held.runs())
+    }
+
+    /// SACK blocks there would be to send, were there room.
+    pub(crate) fn block_count(&self) -> usize {
+        self.reassembly.as_ref().map_or(0, |queue| queue.blocks())
+    }
+
+    /// The SACK blocks for the next segment, at most `max`, and whether the first reports a duplicate, which happens
+    /// once (RFC 2883, section 4).
+    /// RFC 2018, 4-1; RFC 2883, 4-2.
+    pub(crate) fn sack_blocks(&mut self, max: usize) -> (SackBlocks, bool) {
+        let Some(queue) = &mut self.reassembly else { return (SackBlocks::none(), false) };
+        let duplicate = queue.duplicate.take();
+        (queue.held.sack_blocks(self.nxt, duplicate, max), duplicate.is_some())
+    }
+
+    /// One more bare acknowledgment is owed for a segment that came out of order.
+    pub(crate) fn owe(&mut self) {
+        let queue = self.queue();
+        queue.owed = (queue.owed + 1).min(OWED_MAX);
+    }
+
+    /// Remembers a duplicate for the next SACK option (RFC 2883, section 4).
+    pub(crate) fn report_duplicate(&mut self, left: Seq, right: Seq) {
+        self.queue().duplicate = Some((left, right));
+    }
+
+    pub(crate) fn reports_duplicate(&self) -> bool {
+        self.reassembly.as_ref().is_some_and(|queue| queue.duplicate.is_some())
+    }
+
+    /// The first part of `offset..end`, counted from RCV.NXT, that is held.
+    pub(crate) fn overlap(&self, offset: u32, end: u32) -> Option<(u32, u32)> {
+        self.reassembly.as_ref().and_then(|queue| queue.held.overlap(offset, end))
+    }
+
+    /// The peer's FIN lies at `at`, beyond a hole. One that would lie before data that came is not the peer's.
+    pub(crate) fn note_fin(&mut self, at: Seq) {
+        let beyond = self.nxt + self.queue().held.reach();
+        if at.at_or_before(self.edge) && at.at_or_after(beyond) {
+            self.queue().fin = Some(at);
         }
     }
 
-    pub(crate) fn reassembly(&mut self) -> &mut Reassembly {
-        let readable = self.rx.len();
+    /// Does RCV.NXT stand at a FIN that came early?
+    pub(crate) fn is_at_fin(&self) -> bool {
+        self.reassembly.as_ref().is_some_and(|queue| queue.fin == Some(self.nxt))
+    }
+
+    fn queue(&mut self) -> &mut Reassembly {
+        let readable = self.buffer.len();
         self.reassembly.get_or_insert_with(|| {
             Box::new(Reassembly {
                 held: Assembler::new(),
@@ -130,7 +186,7 @@ impl Connection {
     }
 
     /// Returns the content of the queue and its cost.
-    pub(crate) fn reassembly_info(&self, refused: u32) -> ReassemblyInfo {
+    pub(crate) fn info(&self, refused: u32) -> ReassemblyInfo {
         self.reassembly.as_ref().map_or(ReassemblyInfo { refused, ..ReassemblyInfo::default() }, |queue| {
             ReassemblyInfo {
                 runs: queue.held.runs(),
@@ -145,17 +201,17 @@ impl Connection {
     /// Most runs: as many as full segments fit into the window, and one, so that whatever is lost, all that arrived is
     /// held.
     fn run_limit(&self, config: &Config) -> u16 {
-        let segments = self.receive_window() / u32::from(self.rcv_mss) + 1;
+        let segments = self.window() / u32::from(self.mss) + 1;
         segments.min(config.reassembly_runs.into()) as u16
     }
 
     /// Keeps data that starts `offset` bytes beyond RCV.NXT and lies in the window. Where bytes came before, those
-    /// stay.
-    pub(crate) fn keep(&mut self, cx: &mut Cx<'_>, offset: u32, data: &[u8]) -> Kept {
-        let (runs, rcv_nxt) = (self.run_limit(cx.config), self.rcv_nxt);
-        let queue = self.reassembly();
+    /// stay. If it `discards` data, only notes are kept.
+    pub(crate) fn keep(&mut self, cx: &mut Cx<'_>, offset: u32, data: &[u8], discards: bool) -> Kept {
+        let (runs, nxt) = (self.run_limit(cx.config), self.nxt);
+        let queue = self.queue();
         queue.limit = runs;
-        let room = queue.fin.map_or(u32::MAX, |fin| fin.offset_from(rcv_nxt).saturating_sub(offset));
+        let room = queue.fin.map_or(u32::MAX, |fin| fin.offset_from(nxt).saturating_sub(offset));
         let data = &data[..data.len().min(room as usize)];
         let end = offset + data.len() as u32;
         if data.is_empty() {
@@ -164,20 +220,22 @@ impl Connection {
         if offset > 0 && !queue.held.admits(offset, end, runs.into()) {
             return Kept::Refused(Limit::Runs);
         }
-        if self.bits.has(Bits::READ_CLOSED) {
+        if discards {
             // Nothing reads it, but what was SACKed must not be asked for again.
             return self.hold(offset, end, data.len());
         }
         // Memory first: a byte noted as held must be there.
-        let at = self.reassembly().readable + offset;
+        let at = self.queue().readable + offset;
         let len = at + data.len() as u32;
         let fits = match offset {
-            0 if self.rx.missing_for(len) > cx.pool.available() && self.extend_least(cx, len) => data.len(),
-            0 => data.len().min(self.rx.most(cx.pool).saturating_sub(at) as usize),
+            0 if self.buffer.missing_for(len) > cx.pool.available() && self.extend_least(cx.pool, len) => {
+                data.len()
+            }
+            0 => data.len().min(self.buffer.most(cx.pool).saturating_sub(at) as usize),
             _ if self.passes_share(cx, len, data.len() as u32) => return Kept::Refused(Limit::Share),
             _ => data.len(),
         };
-        if fits == 0 || !self.rx.extend_to(cx.pool, at + fits as u32) {
+        if fits == 0 || !self.buffer.extend_to(cx.pool, at + fits as u32) {
             return Kept::NoMemory;
         }
         self.write_missing(cx, offset, &data[..fits]);
@@ -188,7 +246,7 @@ impl Connection {
 
     /// Notes that `offset..end` is held, which the limits allow; `wanted` bytes came.
     fn hold(&mut self, offset: u32, end: u32, wanted: usize) -> Kept {
-        match self.reassembly().held.insert(offset, end, usize::MAX) {
+        match self.queue().held.insert(offset, end, usize::MAX) {
             Inserted::Duplicate => Kept::Duplicate,
             _ if (end - offset) as usize == wanted => Kept::New,
             _ => Kept::Cut,
@@ -199,7 +257,7 @@ impl Connection {
     /// may have?
     fn passes_share(&self, cx: &Cx<'_>, len: u32, data: u32) -> bool {
         let share = u64::from(cx.pool.limit()) * CHUNK as u64 * u64::from(cx.config.reassembly_share) / 100;
-        let more = u64::from(self.rx.missing_for(len)) * CHUNK as u64;
+        let more = u64::from(self.buffer.missing_for(len)) * CHUNK as u64;
         let scarce = cx.pool.is_scarce() && self.pins_too_much(cx.pool, len, data);
         more > 0 && (scarce || cx.pool.out_of_order() + more > share)
     }
@@ -212,7 +270,7 @@ impl Connection {
         while at < end {
             let (left, right) = queue.held.overlap(at, end).unwrap_or((end, end));
             let piece = &data[(at - offset) as usize..(left - offset) as usize];
-            let written = self.rx.write_at(cx.pool, queue.readable + at, piece);
+            let written = self.buffer.write_at(cx.pool, queue.readable + at, piece);
             debug_assert!(written, "the buffer was extended");
             at = right;
         }
@@ -221,28 +279,28 @@ impl Connection {
     /// Tells the pool what the queue occupies now.
     fn charge_reassembly(&mut self, cx: &mut Cx<'_>) {
         if let Some(queue) = &mut self.reassembly {
-            let cost = self.rx.chunks_beyond(queue.readable) * CHUNK as u32 + queue.held.footprint();
+            let cost = self.buffer.chunks_beyond(queue.readable) * CHUNK as u32 + queue.held.footprint();
             cx.pool.charge_out_of_order(queue.charged, cost);
             queue.charged = cost;
             cx.counters.list_steps += queue.held.take_steps();
         }
     }
 
-    /// RCV.NXT moves over what has become contiguous; by how much.
-    pub(crate) fn advance_reassembly(&mut self, cx: &mut Cx<'_>) -> u32 {
-        let unread = !self.bits.has(Bits::READ_CLOSED);
+    /// RCV.NXT moves over what has become contiguous; by how much. It is readable unless the receiver `discards` data.
+    pub(crate) fn fill(&mut self, cx: &mut Cx<'_>, discards: bool) -> u32 {
         let Some(queue) = &mut self.reassembly else { return 0 };
         let n = queue.held.advance();
-        if unread {
+        if !discards {
             queue.readable += n;
         }
         self.charge_reassembly(cx);
+        self.advance(n);
         n
     }
 
     /// Gives the memory back once nothing is missing.
-    pub(crate) fn tidy_reassembly(&mut self, cx: &mut Cx<'_>) {
-        if self.reassembly.as_ref().is_some_and(|reassembly| reassembly.is_over()) {
+    pub(crate) fn tidy(&mut self, cx: &mut Cx<'_>) {
+        if self.reassembly.as_ref().is_some_and(|queue| queue.is_over()) {
             self.forget_out_of_order(cx);
         }
     }
@@ -250,7 +308,7 @@ impl Connection {
     /// Nothing reads any more: of what lies beyond the first hole only the notes are kept.
     pub(crate) fn discard_out_of_order(&mut self, cx: &mut Cx<'_>) {
         if let Some(queue) = &self.reassembly {
-            self.rx.truncate(cx.pool, queue.readable);
+            self.buffer.truncate(cx.pool, queue.readable);
             self.charge_reassembly(cx);
         }
     }
@@ -268,8 +326,39 @@ impl Connection {
     #[cold]
     fn forget_held(&mut self, cx: &mut Cx<'_>) {
         if let Some(queue) = self.reassembly.take() {
-            self.rx.truncate(cx.pool, queue.readable);
+            self.buffer.truncate(cx.pool, queue.readable);
             queue.release(cx.pool);
         }
+    }
+
+    /// Makes the receive buffer `len` bytes long, holes included, for data at RCV.NXT: false where there is no memory.
+    #[cold]
+    fn extend_least(&mut self, pool: &mut Pool, len: u32) -> bool {
+        let (buffer, fits) = (&mut self.buffer, len <= least(self.mss));
+        fits && pool.dip(Pool::limit, |pool| buffer.extend_to(pool, len))
+    }
+
+    /// Returns the most that may be offered to the peer while chunks are scarce.
+    #[cold]
+    pub(crate) fn scarce_room(&self, pool: &Pool) -> u32 {
+        let left = pool.limit().saturating_sub(pool.used()).saturating_mul(CHUNK as u32);
+        pool.share().max(least(self.mss)).saturating_sub(self.readable()).min(left)
+    }
+
+    /// Does out-of-order data, of which the buffer would be `len` bytes long with `more` of them new, pin too much
+    /// while chunks are scarce?
+    #[cold]
+    fn pins_too_much(&self, pool: &Pool, len: u32, more: u32) -> bool {
+        let Some(queue) = &self.reassembly else { return false };
+        let pinned = self.buffer.chunks_between(queue.readable, len.max(self.buffer.len()));
+        let filled = (queue.held.bytes() + more).div_ceil(CHUNK as u32);
+        let share = pool.share().max(least(self.mss)) / CHUNK as u32;
+        pinned > (2 * filled + HOLES).min(share.max(HOLES))
+    }
+
+    /// Does what is held out of order pin more than it may while chunks are scarce?
+    pub(crate) fn is_to_prune(&self, pool: &Pool) -> bool {
+        let held = self.reassembly.as_ref().map_or(0, |queue| queue.held.bytes());
+        held > 0 && pool.is_scarce() && self.pins_too_much(pool, 0, 0)
     }
 }
