@@ -49,11 +49,71 @@ fn read(watch: u32, now: u32, runs: bool) -> Duration {
     Duration::from_millis(if runs { watch.wrapping_add(now) } else { watch }.into())
 }
 
+/// What every connection counts.
+#[derive(Default, Debug)]
+#[repr(C)]
+pub(crate) struct Counts {
+    segments_in: u32,
+    segments_out: u32,
+    retransmits: u32,
+    /// How long the send buffer was not empty, milliseconds.
+    busy_ms: u32,
+    bytes_acked: u64,
+}
+
+impl Counts {
+    /// Segments in, modulo 2^32.
+    pub(crate) fn segments_in(&self) -> u32 {
+        self.segments_in
+    }
+
+    /// Segments out, modulo 2^32.
+    pub(crate) fn segments_out(&self) -> u32 {
+        self.segments_out
+    }
+
+    /// Segments that left again.
+    pub(crate) fn retransmits(&self) -> u32 {
+        self.retransmits
+    }
+
+    /// Bytes that the peer acknowledged.
+    #[inline(always)]
+    pub(crate) fn bytes_acked(&self) -> u64 {
+        self.bytes_acked
+    }
+
+    /// A segment arrives, of which `merged` were made one.
+    #[inline(always)]
+    pub(crate) fn received(&mut self, merged: u16) {
+        self.segments_in = self.segments_in.wrapping_add(u32::from(merged.max(1)));
+    }
+
+    #[inline(always)]
+    pub(crate) fn sent(&mut self, segments: u32) {
+        self.segments_out = self.segments_out.wrapping_add(segments);
+    }
+
+    pub(crate) fn retransmitted(&mut self) {
+        self.retransmits = self.retransmits.wrapping_add(1);
+    }
+
+    /// A retransmission never left.
+    pub(crate) fn retransmission_failed(&mut self) {
+        self.retransmits = self.retransmits.wrapping_sub(1);
+    }
+
+    #[inline(always)]
+    pub(crate) fn acknowledged(&mut self, bytes: u32) {
+        self.bytes_acked += u64::from(bytes);
+    }
+}
+
 impl Connection {
     /// The send buffer was empty and is not, or the other way round.
     #[inline]
     pub(crate) fn note_busy(&mut self, now_ms: u32, busy: bool) {
-        toggle(&mut self.busy_ms, now_ms, busy);
+        toggle(&mut self.counts.busy_ms, now_ms, busy);
     }
 
     /// Notes what holds unsent data back, as Linux reports it: only the peer's window, or a send buffer that is too
@@ -113,7 +173,7 @@ impl Connection {
         let (window, buffer) = self.watched();
         let account = self.account();
         Spans {
-            busy: read(self.busy_ms, now, self.snd.queued() > 0),
+            busy: read(self.counts.busy_ms, now, self.snd.queued() > 0),
             window: read(account.window, now, window),
             buffer: read(account.buffer, now, buffer),
         }

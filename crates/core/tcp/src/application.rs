@@ -312,7 +312,7 @@ impl Connection {
         if self.state != State::SynSent && self.options.max_seg != old.max_seg {
             self.refresh_mss(cx.config);
         }
-        self.keep_probes = 0;
+        self.keepalive.restart();
         if self.options.has_user_timeout() && !old.has_user_timeout() {
             self.note_progress(cx);
         }

@@ -195,7 +195,7 @@ impl Connection {
         cx.counters.unpredicted += 1;
         let conn = Connection::again(place, cx, fresh, control, archived, State::SynReceived);
         let Agreed { peer_mss, snd_mss, rcv_mss, snd_scale, offered } = archived.agreed;
-        conn.segs_in = 1;
+        conn.counts.received(1);
         conn.rcv.begin_behind(syn.seq);
         conn.rcv.offer(offered);
         conn.snd.agree(peer_mss, snd_scale);

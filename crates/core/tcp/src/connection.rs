@@ -2,12 +2,12 @@
 
 use alloc::boxed::Box;
 
-use base::{FlowKey, Instant, Seq};
+use base::{FlowKey, Seq};
 use cc::{Control, Controller, Cubic, PathInfo};
 use wire::tcp::{Flags, Options, Segment};
 
 use crate::accecn::AccEcn;
-use crate::account::Account;
+use crate::account::{Account, Counts};
 use crate::auth::Auth;
 pub(crate) use crate::bits::Bits;
 use crate::config::{ABC_LIMIT, Config, HYSTART};
@@ -24,11 +24,10 @@ use crate::pacing::Pacing;
 use crate::rack::Reordering;
 use crate::receiver::Receiver;
 use crate::recovery::Loss;
-use crate::rtt::Rtt;
 use crate::scale::{MAX_SHIFT, from_field, shift_for};
 use crate::sender::Sender;
 use crate::start::{Fresh, Start};
-use crate::timers::{Tick, Timers};
+use crate::timers::{Keepalive, Timers};
 use crate::window::Tuner;
 use crate::{Cookie, Cx, Error, Events, HostHint, Incident, SocketOptions, State, Times, accecn, path};
 
@@ -58,10 +57,8 @@ pub struct Connection {
     pub(crate) state: State,
     pub(crate) due: Due,
     pub(crate) events: Events,
-    /// Doublings of the retransmission timeout.
-    pub(crate) backoff: u8,
-    /// Keepalive probes in a row without an answer.
-    pub(crate) keep_probes: u8,
+    pub(crate) keepalive: Keepalive,
+    pub(crate) error: Option<Error>,
     /// The flags, of those that decide, of what takes the short path.
     pub(crate) predicted: Flags,
     pub(crate) bits: Bits,
@@ -69,34 +66,16 @@ pub struct Connection {
     pub(crate) rcv: Receiver,
     /// Exists while the peer misses something, or may.
     pub(crate) loss: Option<Box<Loss>>,
-
     pub(crate) timers: Timers,
-    pub(crate) rtt: Rtt,
-    /// Retransmission timeout, backoff included, microseconds.
-    pub(crate) rto_us: u32,
-    pub(crate) segs_in: u32,
-    pub(crate) segs_out: u32,
+    pub(crate) counts: Counts,
 
     pub(crate) control: Control,
 
     // What is rarely needed.
     pub(crate) key: FlowKey,
     pub(crate) options: PackedOptions,
-    /// How long the send buffer was not empty, milliseconds: see `account`.
-    pub(crate) busy_ms: u32,
-    pub(crate) retransmits: u32,
-    pub(crate) bytes_acked: u64,
     /// Exists once it was needed.
     cold: Option<Box<Cold>>,
-    pub(crate) error: Option<Error>,
-    /// Timeouts in a row without any progress, or probes without an answer.
-    pub(crate) retries: u8,
-    /// The retransmission timeout's own date while `timers.rtx` stands for an earlier one ([`Bits::TAIL_PROBE`],
-    /// [`Bits::REORDERING`]).
-    pub(crate) rto_at: Tick,
-    /// When our SYN left first, the data now being retransmitted last made progress, or the last keepalive probe left;
-    /// milliseconds.
-    pub(crate) stalled_ms: u32,
 }
 
 const _: () = assert!(size_of::<Connection>() <= 448, "an idle connection must fit 512 bytes all told");
@@ -163,29 +142,19 @@ impl Connection {
             state,
             due: Due::SYN,
             events: Events::default(),
-            keep_probes: 0,
+            keepalive: Keepalive::default(),
+            error: None,
             predicted: NOTHING,
             bits: start.bits,
             snd: Sender::new(open, start, cx.now),
             rcv: Receiver::new(start, cx.now),
             loss: None,
-            backoff: 0,
-            timers: Timers::default(),
-            rtt: Rtt::told(open.hint.rto_us),
-            rto_us: 0,
-            segs_in: 0,
-            segs_out: 0,
+            timers: Timers::new(open.hint.rto_us),
+            counts: Counts::default(),
             control,
             key: open.key,
             options: start.options,
-            busy_ms: 0,
-            bytes_acked: 0,
             cold: None,
-            error: None,
-            retries: 0,
-            rto_at: Tick::default(),
-            retransmits: 0,
-            stalled_ms: 0,
         }
     }
 
@@ -254,7 +223,7 @@ impl Connection {
         cx.counters.segments_in += 1;
         cx.counters.unpredicted += 1;
         let conn = Connection::begin(place, cx, open, control, State::SynReceived);
-        conn.segs_in = 1;
+        conn.counts.received(1);
         if cx.probe.is_some() {
             conn.show_inbound(cx, syn);
         }
@@ -341,7 +310,7 @@ impl Connection {
     /// RFC 5681, 3.1-3.
     pub(crate) fn establish(&mut self, cx: &mut Cx<'_>) {
         cx.counters.established += 1;
-        self.timers.rtx = Instant::FAR_FUTURE;
+        self.timers.stop_rtx();
         if cx.config.mtu_probing > 1 {
             self.begin_search(cx);
         }
@@ -350,11 +319,11 @@ impl Connection {
             path.initial_window = self.snd.mss().into();
         }
         self.begin_policy(cx, &path);
-        self.retries = 0;
+        self.timers.answered();
         self.events |= Events::CONNECTED | Events::WRITABLE;
         self.set_state(cx, State::Established);
         // Where there is a sample, it was taken just now, and the timeout follows it already.
-        if !self.rtt.is_measured() {
+        if !self.timers.rtt().is_measured() {
             self.refresh_rto(cx.config);
         }
         if self.options.has(Switch::KEEPALIVE) {
@@ -386,7 +355,7 @@ impl Connection {
     pub(crate) fn path_info(&self, cx: &Cx<'_>) -> PathInfo {
         PathInfo {
             mss: self.snd.mss().into(),
-            srtt: self.rtt.is_measured().then(|| self.rtt.srtt()),
+            srtt: self.timers.rtt().is_measured().then(|| self.timers.rtt().srtt()),
             initial_window: self.initial_window(cx),
             ssthresh: self.cold().map(|cold| cold.ssthresh).filter(|&told| told != 0),
         }
@@ -469,7 +438,7 @@ impl Connection {
             self.forget_orphan(cx.pool);
         }
         self.snd.end_at(self.bare_seq());
-        self.timers = Timers::default();
+        self.timers.stop();
         self.events |= Events::CLOSED;
         self.due = Due::default();
         self.set_state(cx, State::Closed);

@@ -2,7 +2,7 @@
 //! it had been lost, and what is half-open waits for data. The SYN-ACK goes again only once the time is up, and what
 //! answers it makes the connection.
 
-use base::{Duration, Instant};
+use base::Duration;
 use wire::tcp::Segment;
 
 use crate::Cx;
@@ -41,13 +41,12 @@ impl Connection {
     /// timeouts had passed: then it is to be ignored. Its round trip is measured, because the one that ends with data
     /// includes the time that the client took to ask.
     pub fn defers(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, timeouts: u8) -> bool {
-        if self.retries >= timeouts || seg.seq_len() > 0 || !self.completes_handshake(seg) {
+        if self.timers.retries() >= timeouts || seg.seq_len() > 0 || !self.completes_handshake(seg) {
             return false;
         }
         if !self.bits.has(Bits::DEFERRED) {
             self.bits.set(Bits::DEFERRED);
-            let begun = self.timers.rtx.as_nanos().saturating_sub(u64::from(self.rto_us) * 1_000);
-            self.timers.rtx = Instant::from_nanos(begun) + self.deferral();
+            self.timers.prolong_rtx(self.deferral());
             let left = self.snd.when_left(cx.pool.tx_times_mut(), seg.ack);
             self.measure_rtt(cx, seg, left);
         }
@@ -65,22 +64,22 @@ impl Connection {
     /// In the place of [`Connection::on_timeout`] for a half-open connection that [`Connection::is_deferred`], whose
     /// listener waits for so many timeouts.
     pub fn on_deferred_timeout(&mut self, cx: &mut Cx<'_>, timeouts: u8) {
-        if self.timers.rtx > cx.now {
+        if !self.timers.is_rtx_due(cx.now) {
             return self.on_timeout(cx);
         }
-        if self.retries >= self.opening_limit(cx.config).max(timeouts) {
+        if self.timers.retries() >= self.opening_limit(cx.config).max(timeouts) {
             return self.fail(cx, self.silence());
         }
         self.count_retry(cx);
-        if self.retries >= timeouts {
+        if self.timers.retries() >= timeouts {
             self.due |= Due::SYN;
         }
-        self.timers.rtx = cx.now + self.deferral();
+        self.timers.set_rtx(cx.now + self.deferral());
     }
 
     /// The length of the timeout under way.
     fn deferral(&self) -> Duration {
-        Duration::from_secs(timeout(self.retries).into())
+        Duration::from_secs(timeout(self.timers.retries()).into())
     }
 }
 

@@ -172,7 +172,7 @@ impl Connection {
     /// An acknowledgment delivered `bytes`: the sample. One over less than the smallest round trip is none: something
     /// was acknowledged before it can have arrived, or the clock is too coarse.
     fn sample_delivery(&mut self, cx: &Cx<'_>, bytes: u32) -> Option<RateSample> {
-        let (una, min_rtt) = (self.snd.una(), self.rtt.min_rtt());
+        let (una, min_rtt) = (self.snd.una(), self.timers.rtt().min_rtt());
         let mut delivery = self.cold_mut().delivery.take()?;
         let newest = delivery.newest(una, self.loss.as_ref().map(|loss| &loss.board));
         let then = newest.as_ref().map(|left| &left.then);

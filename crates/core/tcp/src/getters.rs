@@ -93,7 +93,7 @@ impl Connection {
 
     /// The smoothed round-trip time; zero before the first sample.
     pub fn round_trip(&self) -> Duration {
-        self.rtt.srtt()
+        self.timers.rtt().srtt()
     }
 
     /// Bytes readable now.
@@ -153,10 +153,10 @@ impl Connection {
             state: self.state,
             window: self.control.window(),
             metered: self.metered_window(),
-            srtt: self.rtt.srtt(),
-            rttvar: self.rtt.rttvar(),
-            min_rtt: self.rtt.min_rtt(),
-            rto: Duration::from_micros(self.rto_us.into()),
+            srtt: self.timers.rtt().srtt(),
+            rttvar: self.timers.rtt().rttvar(),
+            min_rtt: self.timers.rtt().min_rtt(),
+            rto: self.timers.rto(),
             snd_mss: self.snd.mss(),
             rcv_mss: self.rcv.mss(),
             snd_una: self.snd.una(),
@@ -184,22 +184,22 @@ impl Connection {
             sent_again: sent_again.max(self.syn_data_again()),
             last_sent: ago(self.snd.last_ms()),
             last_received: ago(self.rcv.last_ms()),
-            retransmits: self.retransmits,
+            retransmits: self.counts.retransmits(),
             unsent: self.unsent(),
-            timeouts: if probing { 0 } else { self.retries },
-            backoff: self.backoff,
-            bytes_sent: self.bytes_acked + unacked - u64::from(self.unsent()),
-            bytes_acked: self.bytes_acked,
+            timeouts: if probing { 0 } else { self.timers.retries() },
+            backoff: self.timers.backoff(),
+            bytes_sent: self.counts.bytes_acked() + unacked - u64::from(self.unsent()),
+            bytes_acked: self.counts.bytes_acked(),
             bytes_received: self.rcv.bytes(),
-            segs_out: self.segs_out.into(),
-            segs_in: self.segs_in.into(),
+            segs_out: self.counts.segments_out().into(),
+            segs_in: self.counts.segments_in().into(),
             sndbuf: (self.snd.buffer().limit(), self.snd.queued()),
             rcvbuf: (self.rcv.limit(), self.rcv.held()),
             reassembly: self.rcv.info(account.refused),
             path_mtu: self.snd.path_mtu(),
             adv_mss: self.advertised_mss(),
             rcv_rtt: self.receiver_rtt(),
-            probes: if probing { self.retries } else { self.keep_probes },
+            probes: if probing { self.timers.retries() } else { self.keepalive.unanswered() },
             window_limited: self.bits.has(Bits::CWND_LIMITED),
             delivery: self.sampled_rate().or_else(|| self.delivery_rate()),
             data_segs_out: self.snd.data_segments(),
@@ -228,6 +228,9 @@ impl Connection {
     /// How fast data arrives, as far as whole round trips tell: the most that was in flight in the last one, in the
     /// time that a round trip takes.
     fn delivery_rate(&self) -> Option<Rate> {
-        self.rtt.is_measured().then(|| Rate::over(self.snd.round_flight().into(), self.rtt.srtt()))
+        self.timers
+            .rtt()
+            .is_measured()
+            .then(|| Rate::over(self.snd.round_flight().into(), self.timers.rtt().srtt()))
     }
 }

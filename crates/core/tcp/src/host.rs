@@ -103,17 +103,17 @@ impl Connection {
     /// Is the peer where its address says? It answered, so that a round trip was measured, and did not fall silent.
     #[inline]
     pub fn has_met_peer(&self) -> bool {
-        self.rtt.is_measured() && self.backoff == 0
+        self.timers.rtt().is_measured() && self.timers.backoff() == 0
     }
 
     /// Returns what later connections to the same host may use: nothing from a connection that measured no round
     /// trip, so that forged SYNs teach nothing, nor from one that ended by a timeout.
     pub fn lesson(&self) -> Option<HostLesson> {
-        let srtt_us = self.rtt.srtt_micros().filter(|_| self.backoff == 0)?;
+        let srtt_us = self.timers.rtt().srtt_micros().filter(|_| self.timers.backoff() == 0)?;
         let window = self.control.window();
         Some(HostLesson {
             srtt_us,
-            rttvar_us: self.rtt.rttvar_micros(),
+            rttvar_us: self.timers.rtt().rttvar_micros(),
             ssthresh: if window.ssthresh == u32::MAX { 0 } else { window.ssthresh },
             cwnd: window.cwnd,
         })

@@ -63,13 +63,13 @@ impl Connection {
     #[cold]
     pub(crate) fn note_timers(&self, cx: &mut Cx<'_>) {
         let now = cx.now;
-        if self.timers.delack <= now {
+        if self.timers.is_delack_due(now) {
             self.note_to_probe(cx, Incident::Timer(Timer::DelayedAck));
         }
-        if self.timers.rtx <= now {
+        if self.timers.is_rtx_due(now) {
             self.note_to_probe(cx, Incident::Timer(self.rtx_stands_for()));
         }
-        if self.timers.idle <= now {
+        if self.timers.is_idle_due(now) {
             self.note_to_probe(cx, Incident::Timer(Timer::Idle));
         }
     }

@@ -260,7 +260,7 @@ impl Connection {
     /// takes the segment before it ends.
     #[cold]
     pub(crate) fn on_marked_departure(&mut self, cx: &mut Cx<'_>, from: Seq) {
-        let (una, nxt, acked) = (self.first_byte(), self.snd.nxt(), self.bytes_acked as u32);
+        let (una, nxt, acked) = (self.first_byte(), self.snd.nxt(), self.counts.bytes_acked() as u32);
         let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
         let mut told = false;
         for at in 0..marks.notes.len() {
@@ -290,7 +290,7 @@ impl Connection {
     /// is not over.
     #[cold]
     pub(crate) fn on_marked_return(&mut self) {
-        let (una, acked, flight) = (self.snd.una(), self.bytes_acked as u32, self.snd.flight());
+        let (una, acked, flight) = (self.snd.una(), self.counts.bytes_acked() as u32, self.snd.flight());
         let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
         while let Some(&Report::Stamp { what, byte, .. }) = marks.reports.back() {
             let offset = byte.wrapping_sub(acked);
@@ -304,7 +304,7 @@ impl Connection {
     /// SND.UNA has moved.
     #[cold]
     pub(crate) fn on_marked_acknowledged(&mut self, cx: &mut Cx<'_>) {
-        let (una, acked) = (self.snd.una(), self.bytes_acked as u32);
+        let (una, acked) = (self.snd.una(), self.counts.bytes_acked() as u32);
         let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
         while marks.ends.front().is_some_and(|end| end.at_or_before(una)) {
             marks.ends.pop_front();

@@ -322,7 +322,7 @@ impl Connection {
     #[cold]
     pub(crate) fn suspect_black_hole(&mut self, cx: &mut Cx<'_>) {
         let before = self.snd.mss();
-        if self.retries < BLACK_HOLE || self.snd.flight() < u32::from(before) {
+        if self.timers.retries() < BLACK_HOLE || self.snd.flight() < u32::from(before) {
             return;
         }
         if !self.bits.has(Bits::SEARCHING) {

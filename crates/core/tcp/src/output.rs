@@ -6,7 +6,7 @@ mod segment;
 
 pub use opening::Opening;
 
-use base::{Instant, Seq};
+use base::Seq;
 use wire::tcp::{Flags, Options};
 
 use crate::connection::{Bits, Connection};
@@ -102,7 +102,7 @@ impl Connection {
         }
         let plan = self.plan(cx, limits)?;
         cx.counters.segments_out += 1;
-        self.segs_out = self.segs_out.wrapping_add(1);
+        self.counts.sent(1);
         // Mostly the timestamps are all there is to tell. Such a segment is written straight to where it is
         // returned: it is too large to be moved for every one.
         let usual = !plan.flags.has(Flags::SYN) && !self.bits.has(Bits::OWN_HEADER);
@@ -250,18 +250,18 @@ impl Connection {
     fn plan_syn(&mut self, cx: &mut Cx<'_>) -> Plan {
         self.due.clear(Due::SYN);
         let early = self.bits.has(Bits::EARLY);
-        let retransmit = if early { self.segs_out > 0 } else { self.snd.flight() > 0 };
+        let retransmit = if early { self.counts.segments_out() > 0 } else { self.snd.flight() > 0 };
         let passive = self.state != State::SynSent;
         let mut data = 0;
         if retransmit {
             cx.counters.syn_retransmits += 1;
-            self.retransmits += 1;
+            self.counts.retransmitted();
             self.snd.stop_timing();
         } else if !early {
             data = self.snd.queued();
             cx.counters.bytes_out += u64::from(data);
             self.snd.transmitted_syn(data);
-            self.stalled_ms = cx.now.as_millis() as u32;
+            self.timers.note_opening(cx.now);
             self.snd.note_departure(cx.pool.tx_times_mut(), cx.now);
             if self.bits.has(Bits::MARKED) {
                 self.on_marked_departure(cx, self.snd.una());
@@ -270,7 +270,7 @@ impl Connection {
         if self.bits.has(Bits::COOKIE) || early {
             self.note_syn(cx, retransmit);
         }
-        if self.timers.rtx == Instant::FAR_FUTURE {
+        if !self.timers.is_rtx_armed() {
             self.start_rtx(cx);
         }
         let flags = if passive { Flags::SYN | Flags::ACK } else { Flags::SYN };
@@ -301,7 +301,7 @@ impl Connection {
             self.due |= Due::SYN;
             if tx.retransmit {
                 cx.counters.syn_retransmits -= 1;
-                self.retransmits -= 1;
+                self.counts.retransmission_failed();
             } else if self.state == State::SynSent {
                 // A SYN that is sent again carries neither data nor cookie.
                 cx.counters.bytes_out -= u64::from(tx.len);

@@ -102,7 +102,7 @@ impl Connection {
         let needs = self.control.needs();
         let asked = cx.config.pacing || needs.pacing || self.pace_cap().is_some();
         let watched = asked || needs.rates || self.bits.has(Bits::PACED | Bits::SAMPLED);
-        if watched || self.rtt.min_micros() >= LONG_PATH_US {
+        if watched || self.timers.rtt().min_micros() >= LONG_PATH_US {
             self.decide_pacing(cx, asked);
         }
     }
@@ -125,14 +125,14 @@ impl Connection {
     /// The round trip was measured: a long path has its departures paced in slow start, and super-segments bounded.
     #[inline(always)]
     pub(crate) fn heed_round_trip(&mut self, cx: &Cx<'_>) {
-        if self.rtt.min_micros() >= LONG_PATH_US || self.bits.has(Bits::AUTOSIZED) {
+        if self.timers.rtt().min_micros() >= LONG_PATH_US || self.bits.has(Bits::AUTOSIZED) {
             self.judge_path(cx);
         }
     }
 
     #[cold]
     fn judge_path(&mut self, cx: &Cx<'_>) {
-        let long = self.rtt.min_micros() >= LONG_PATH_US;
+        let long = self.timers.rtt().min_micros() >= LONG_PATH_US;
         self.bits.put(Bits::AUTOSIZED, long && cx.config.autosize);
         if self.state.is_synchronized() {
             self.refresh_pacing(cx);
@@ -142,7 +142,7 @@ impl Connection {
     /// Does slow start want a pace on its own? It begins once more waits than the window lets go, so a short answer
     /// costs nothing. A repair goes by acknowledgments alone.
     fn paces_slow_start(&self, config: &Config) -> bool {
-        if self.rtt.min_micros() < LONG_PATH_US || !config.pace_slow_start {
+        if self.timers.rtt().min_micros() < LONG_PATH_US || !config.pace_slow_start {
             return false;
         }
         let window = self.control.window();
@@ -202,7 +202,7 @@ impl Connection {
 
     /// The window, or what is in flight beyond it, in a round trip; twice that where slow start may double it.
     fn window_rate(&self, config: &Config, window: &Window) -> Option<Rate> {
-        let rtt = u64::from(self.rtt.srtt_micros()?.max(1));
+        let rtt = u64::from(self.timers.rtt().srtt_micros()?.max(1));
         let starting = window.cwnd < window.ssthresh / 2;
         let percent = if starting { config.pacing_ss_ratio } else { config.pacing_ca_ratio };
         let bytes = u64::from(window.cwnd.max(self.snd.flight()));
@@ -232,7 +232,7 @@ impl Connection {
             Err(at) => {
                 cx.counters.paced += u64::from(!self.bits.has(Bits::PACE_WAIT));
                 self.bits.set(Bits::PACE_WAIT);
-                self.timers.idle = self.timers.idle.min(at);
+                self.timers.hasten_idle(at);
                 // Not the window held it back, unless it was full in this round trip.
                 let (most, cwnd) =
                     (self.snd.flight().max(self.snd.round_flight()), self.control.window().cwnd);
@@ -301,7 +301,7 @@ impl Connection {
     /// Returns the bytes that leave in a millisecond; more where the path is short (Linux's tcp_tso_autosize).
     fn autosized(&self, config: &Config) -> Option<u32> {
         let rate = self.pacing_rate(config)?;
-        let short = self.rtt.min_rtt().as_micros() as u64 >> 9;
+        let short = self.timers.rtt().min_rtt().as_micros() as u64 >> 9;
         let extra = if short < 32 { LARGEST >> short } else { 0 };
         Some((millisecond(rate) + extra).min(LARGEST) as u32)
     }

@@ -38,7 +38,7 @@ impl Connection {
     /// RFC 6928, 2-1 and 2-2; RFC 5681, 3.1-12.
     pub(crate) fn initial_window(&self, cx: &Cx<'_>) -> u32 {
         let mss = u32::from(self.snd.mss());
-        if self.retries > 1 {
+        if self.timers.retries() > 1 {
             return mss;
         }
         let segments = cx.config.initial_window;

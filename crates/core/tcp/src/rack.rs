@@ -12,7 +12,6 @@ use crate::connection::{Bits, Connection};
 use crate::recovery::Loss;
 use crate::scoreboard::Sacked;
 use crate::sent::{Cursor, Sent, TxTimes};
-use crate::timers::Tick;
 use crate::{Config, Cx};
 
 /// Recoveries that a widened reordering window lasts (RACK.reo_wnd_persist).
@@ -214,7 +213,7 @@ impl Connection {
         }
         let (clock, offset) = (self.bits.clock(), self.snd.ts_offset());
         let echo = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS));
-        let least = self.rtt.min_rtt().as_micros() as u32;
+        let least = self.timers.rtt().min_rtt().as_micros() as u32;
         // What was overtaken shows how long a delivery may take: it is the latest of this acknowledgment in the order
         // of their numbers, which sets RACK.rtt whatever left last.
         let late = overtaken
@@ -300,8 +299,8 @@ impl Connection {
             return 0;
         }
         let mult = if config.rack & STATIC == 0 { reordering.mult } else { 1 };
-        let quarter = self.rtt.min_rtt().as_micros() as u32 / 4;
-        quarter.saturating_mul(mult.into()).min(self.rtt.srtt_micros().unwrap_or(0))
+        let quarter = self.timers.rtt().min_rtt().as_micros() as u32 / 4;
+        quarter.saturating_mul(mult.into()).min(self.timers.rtt().srtt_micros().unwrap_or(0))
     }
 
     /// Returns the age, in microseconds, from which on a timeout calls lost what is in flight: the latest round trip
@@ -311,7 +310,7 @@ impl Connection {
             return None;
         }
         let latest = self.loss.as_ref().and_then(|loss| loss.rack.latest.map(|_| loss.rack.rtt));
-        let rtt = latest.or(self.rtt.srtt_micros())?;
+        let rtt = latest.or(self.timers.rtt().srtt_micros())?;
         Some(rtt.saturating_add(self.reordering_window(config)))
     }
 
@@ -321,8 +320,7 @@ impl Connection {
     fn arm_reordering(&mut self, at: Instant) {
         let deadline = self.rto_deadline();
         if at < deadline {
-            self.rto_at = Tick::at(deadline);
-            self.timers.rtx = at;
+            self.timers.set_rtx_before(at, deadline);
             self.bits.set(Bits::REORDERING);
             self.bits.clear(Bits::TAIL_PROBE);
         }

@@ -290,7 +290,7 @@ impl Connection {
             self.enter_fast_recovery_if_due(cx, 0);
             self.due |= Due::DATA;
         }
-        if self.timers.rtx <= cx.now {
+        if self.timers.is_rtx_due(cx.now) {
             // Late, and nothing is repaired: the timeout is due as well.
             self.on_rto(cx);
         }
@@ -380,7 +380,7 @@ impl Connection {
     /// last round trip is still in flight where time tells losses (RFC 8985, section 6.3).
     /// RFC 6298, 5-4; RFC 2018, 5-2 and 8-1; RFC 6675, 5.1-1; RFC 5682, 2.1-1; RFC 6675, 4-2 and 5.1-2.
     pub(crate) fn begin_timeout_recovery(&mut self, cx: &Cx<'_>) {
-        let (una, nxt, nth) = (self.snd.una(), self.snd.nxt(), u32::from(self.retries));
+        let (una, nxt, nth) = (self.snd.una(), self.snd.nxt(), u32::from(self.timers.retries()));
         let (before, age) = (self.pipe(), self.age_of_lost(cx.config));
         let first = (una + u32::from(self.snd.mss())).earlier(nxt);
         self.loss();

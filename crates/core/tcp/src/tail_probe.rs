@@ -37,10 +37,10 @@ impl Connection {
     /// RFC 8985, 7.2-1.
     #[inline(always)]
     pub(crate) fn probe_wait(&self, config: &Config) -> Option<u32> {
-        if !config.tail_loss_probe || !self.may_probe() || self.rto_us > LONGEST_RTO_US {
+        if !config.tail_loss_probe || !self.may_probe() || self.timers.rto_us() > LONGEST_RTO_US {
             return None;
         }
-        let srtt = self.rtt.srtt_micros()?;
+        let srtt = self.timers.rtt().srtt_micros()?;
         let single = self.snd.flight() <= u32::from(self.snd.mss()) && !self.has_several();
         let slack = if single { DELAYED_ACK_US } else { SLACK_US };
         Some(srtt.saturating_mul(2).saturating_add(slack))

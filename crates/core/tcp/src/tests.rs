@@ -260,7 +260,7 @@ fn a_lost_syn_leaves_a_careful_timer_and_window() {
         assert_eq!(sent.len(), if losses > 1 { 1 } else { 10 });
         // RFC 6298, rule 5.7, where no sample was possible.
         let rto = seconds_of(&a, now);
-        let measured = a.conn.rtt.srtt() + config.rto_min;
+        let measured = a.conn.timers.rtt().srtt() + config.rto_min;
         let expected = if losses > 0 { Duration::from_secs(3) } else { measured };
         assert_eq!(rto, expected, "{losses} losses");
     }

@@ -6,7 +6,7 @@ use cc::Signal;
 use crate::connection::{Bits, Connection};
 use crate::options::Switch;
 use crate::output::Due;
-use crate::rtt::{backed_off, nanos};
+use crate::rtt::{Rtt, backed_off, nanos};
 use crate::{Config, Cx, Error, Events, Incident, State};
 
 /// A SYN that was lost although the timeout was below this says that the timeout was too short (RFC 6298,
@@ -17,21 +17,190 @@ const CORK: Duration = Duration::from_millis(200);
 /// When a write that found the pool exhausted looks again.
 const MEMORY_RETRY: Duration = Duration::from_millis(10);
 
-/// When what is due; [`Instant::FAR_FUTURE`] means not armed. They may lie too early: what fires looks again.
-#[derive(Clone, Copy, Debug)]
+/// When what is due, and what the retransmission timeout follows. [`Instant::FAR_FUTURE`] means not armed. Dates may lie
+/// too early: what fires looks again.
+#[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Timers {
     /// Retransmission while something is in flight; otherwise the zero-window probe or the override of silly
     /// window avoidance.
-    pub(crate) rtx: Instant,
+    rtx: Instant,
     /// The delayed acknowledgment.
-    pub(crate) delack: Instant,
+    delack: Instant,
     /// Keepalive, FIN-WAIT-2 of an orphan, another look at an exhausted pool, or the pace lets more go.
-    pub(crate) idle: Instant,
+    idle: Instant,
+    rtt: Rtt,
+    /// Retransmission timeout, backoff included, microseconds.
+    rto_us: u32,
+    /// When our SYN left first, the data now being retransmitted last made progress, or the last keepalive probe left;
+    /// milliseconds.
+    stalled_ms: u32,
+    /// The retransmission timeout's own date while `rtx` stands for an earlier one ([`Bits::TAIL_PROBE`],
+    /// [`Bits::REORDERING`]).
+    rto_at: Tick,
+    /// Timeouts in a row without any progress, or probes without an answer.
+    retries: u8,
+    /// Doublings of the retransmission timeout.
+    backoff: u8,
 }
 
-impl Default for Timers {
-    fn default() -> Self {
-        Timers { rtx: Instant::FAR_FUTURE, delack: Instant::FAR_FUTURE, idle: Instant::FAR_FUTURE }
+impl Timers {
+    /// Nothing is armed; others found that a timeout of this many microseconds is right (0: the settings know).
+    #[inline(always)]
+    pub(crate) fn new(rto_us: u32) -> Timers {
+        Timers {
+            rtx: Instant::FAR_FUTURE,
+            delack: Instant::FAR_FUTURE,
+            idle: Instant::FAR_FUTURE,
+            rtt: Rtt::told(rto_us),
+            rto_us: 0,
+            stalled_ms: 0,
+            rto_at: Tick::default(),
+            retries: 0,
+            backoff: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// The retransmission timeout, backoff included, microseconds.
+    #[inline(always)]
+    pub(crate) fn rto_us(&self) -> u32 {
+        self.rto_us
+    }
+
+    /// The retransmission timeout, backoff included.
+    pub(crate) fn rto(&self) -> Duration {
+        Duration::from_micros(self.rto_us.into())
+    }
+
+    /// Timeouts in a row without any progress, or probes without an answer.
+    #[inline(always)]
+    pub(crate) fn retries(&self) -> u8 {
+        self.retries
+    }
+
+    /// Doublings of the retransmission timeout.
+    #[inline(always)]
+    pub(crate) fn backoff(&self) -> u8 {
+        self.backoff
+    }
+
+    /// A round trip was measured, which ends the backoff (RFC 6298, section 5).
+    #[inline(always)]
+    pub(crate) fn sample(&mut self, micros: u32, now: Instant) {
+        self.rtt.sample(micros, now);
+        self.backoff = 0;
+    }
+
+    /// As `sample`, for one of about `samples` in this round trip.
+    #[inline(always)]
+    pub(crate) fn sample_of(&mut self, rtt: Duration, samples: u32, now: Instant) {
+        self.rtt.sample_of(rtt, samples, now);
+        self.backoff = 0;
+    }
+
+    /// The peer answers: what was in flight made progress, or a probe.
+    #[inline(always)]
+    pub(crate) fn answered(&mut self) {
+        self.retries = 0;
+    }
+
+    /// Timeouts are not doubled any more.
+    pub(crate) fn end_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// Our SYN leaves for the first time.
+    #[inline(always)]
+    pub(crate) fn note_opening(&mut self, now: Instant) {
+        self.stalled_ms = now.as_millis() as u32;
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_rtx_armed(&self) -> bool {
+        self.rtx != Instant::FAR_FUTURE
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_rtx_due(&self, now: Instant) -> bool {
+        self.rtx <= now
+    }
+
+    #[inline(always)]
+    pub(crate) fn stop_rtx(&mut self) {
+        self.rtx = Instant::FAR_FUTURE;
+    }
+
+    pub(crate) fn set_rtx(&mut self, at: Instant) {
+        self.rtx = at;
+    }
+
+    /// Lets the timeout under way last for `whole` since it began.
+    pub(crate) fn prolong_rtx(&mut self, whole: Duration) {
+        let begun = self.rtx.as_nanos().saturating_sub(u64::from(self.rto_us) * 1_000);
+        self.rtx = Instant::from_nanos(begun) + whole;
+    }
+
+    /// The timer stands for something due `at`, before the retransmission timeout, which is due at `deadline`.
+    #[inline(always)]
+    pub(crate) fn set_rtx_before(&mut self, at: Instant, deadline: Instant) {
+        self.rto_at = Tick::at(deadline);
+        self.rtx = at;
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_delack_armed(&self) -> bool {
+        self.delack != Instant::FAR_FUTURE
+    }
+
+    pub(crate) fn is_delack_due(&self, now: Instant) -> bool {
+        self.delack <= now
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_delack(&mut self, at: Instant) {
+        self.delack = at;
+    }
+
+    #[inline(always)]
+    pub(crate) fn stop_delack(&mut self) {
+        self.delack = Instant::FAR_FUTURE;
+    }
+
+    pub(crate) fn is_idle_due(&self, now: Instant) -> bool {
+        self.idle <= now
+    }
+
+    pub(crate) fn set_idle(&mut self, at: Instant) {
+        self.idle = at;
+    }
+
+    /// Something else waits until `at`.
+    pub(crate) fn hasten_idle(&mut self, at: Instant) {
+        self.idle = self.idle.min(at);
+    }
+
+    /// Nothing is armed any more.
+    pub(crate) fn stop(&mut self) {
+        (self.rtx, self.delack, self.idle) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE, Instant::FAR_FUTURE);
+    }
+}
+
+/// Keepalive probes in a row without an answer.
+#[derive(Default, Debug)]
+pub(crate) struct Keepalive(u8);
+
+impl Keepalive {
+    pub(crate) fn unanswered(&self) -> u8 {
+        self.0
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.0 = 0;
     }
 }
 
@@ -49,12 +218,12 @@ impl Tick {
         (at.as_nanos() + (1 << Tick::SHIFT) - 1) >> Tick::SHIFT
     }
 
-    pub(crate) const fn at(date: Instant) -> Tick {
+    const fn at(date: Instant) -> Tick {
         Tick(Tick::ceil(date) as u16)
     }
 
     /// Returns the first such date that does not lie before `known`.
-    pub(crate) fn following(self, known: Instant) -> Instant {
+    fn following(self, known: Instant) -> Instant {
         let from = Tick::ceil(known);
         let ahead = u64::from(self.0.wrapping_sub(from as u16));
         Instant::from_nanos((from + ahead) << Tick::SHIFT)
@@ -99,9 +268,9 @@ impl Connection {
     /// 6298).
     #[inline]
     pub(crate) fn refresh_rto(&mut self, config: &Config) {
-        let nanos = self.rtt.rto_nanos(config);
-        self.rto_us = (nanos / 1_000) as u32;
-        if self.backoff > 0 || self.bits.has(Bits::SYN_LOST) || self.options.has(Switch::OWN_TIMES) {
+        let nanos = self.timers.rtt.rto_nanos(config);
+        self.timers.rto_us = (nanos / 1_000) as u32;
+        if self.timers.backoff > 0 || self.bits.has(Bits::SYN_LOST) || self.options.has(Switch::OWN_TIMES) {
             self.stretch_rto(config);
         }
     }
@@ -112,19 +281,14 @@ impl Connection {
     fn stretch_rto(&mut self, config: &Config) {
         let floor = self.times().rto_min;
         if !floor.is_zero() {
-            self.rto_us = (self.rtt.rto_nanos_above(config, nanos(floor)) / 1_000) as u32;
+            self.timers.rto_us = (self.timers.rtt.rto_nanos_above(config, nanos(floor)) / 1_000) as u32;
         }
-        let mut rto = self.rto();
-        if self.bits.has(Bits::SYN_LOST) && !self.rtt.is_measured() && self.state.is_synchronized() {
+        let mut rto = self.timers.rto();
+        if self.bits.has(Bits::SYN_LOST) && !self.timers.rtt.is_measured() && self.state.is_synchronized() {
             rto = rto.max(RTO_AFTER_LOST_SYN);
         }
-        let rto = backed_off(rto, self.backoff, config);
-        self.rto_us = u32::try_from(rto.as_micros()).unwrap_or(u32::MAX);
-    }
-
-    /// The retransmission timeout, backoff included.
-    pub(crate) fn rto(&self) -> Duration {
-        Duration::from_micros(self.rto_us.into())
+        let rto = backed_off(rto, self.timers.backoff, config);
+        self.timers.rto_us = u32::try_from(rto.as_micros()).unwrap_or(u32::MAX);
     }
 
     /// (Re)starts the retransmission timer. A user timeout (RFC 5482) is never overslept.
@@ -144,11 +308,10 @@ impl Connection {
     #[inline(always)]
     fn arm<const PROGRESS: bool>(&mut self, cx: &Cx<'_>) {
         self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
-        let deadline = after(cx.now, self.rto_us);
+        let deadline = after(cx.now, self.timers.rto_us);
         self.timers.rtx = deadline;
         if let Some(wait) = self.probe_wait(cx.config) {
-            self.rto_at = Tick::at(deadline);
-            self.timers.rtx = after(cx.now, wait).min(deadline);
+            self.timers.set_rtx_before(after(cx.now, wait).min(deadline), deadline);
             self.bits.set(Bits::TAIL_PROBE);
         }
         if self.options.has_user_timeout() {
@@ -173,8 +336,8 @@ impl Connection {
     /// Lets the user timeout count from now: something was acknowledged, or the first of what is in flight leaves. A
     /// SYN's counts from the first one.
     pub(crate) fn note_progress(&mut self, cx: &Cx<'_>) {
-        if self.retries == 0 && self.state != State::SynSent {
-            self.stalled_ms = cx.now.as_millis() as u32;
+        if self.timers.retries == 0 && self.state != State::SynSent {
+            self.timers.stalled_ms = cx.now.as_millis() as u32;
         }
     }
 
@@ -184,7 +347,7 @@ impl Connection {
     #[inline(never)]
     pub(crate) fn put_off_probe(&mut self, cx: &Cx<'_>) {
         let Some(wait) = self.probe_wait(cx.config) else { return };
-        self.timers.rtx = after(cx.now, wait).min(self.rto_at.following(self.timers.rtx));
+        self.timers.rtx = after(cx.now, wait).min(self.timers.rto_at.following(self.timers.rtx));
         if self.options.has_user_timeout() {
             self.heed_user_timeout(cx, false);
         }
@@ -193,7 +356,7 @@ impl Connection {
     /// Returns when the retransmission timeout is due, whatever comes before it in its timer.
     pub(crate) fn rto_deadline(&self) -> Instant {
         if self.bits.has(Bits::TAIL_PROBE | Bits::REORDERING) && self.timers.rtx != Instant::FAR_FUTURE {
-            return self.rto_at.following(self.timers.rtx);
+            return self.timers.rto_at.following(self.timers.rtx);
         }
         self.timers.rtx
     }
@@ -211,15 +374,15 @@ impl Connection {
     /// Returns how long the data in flight has made no progress. Without a user timeout that is known from the first
     /// timeout on, and zero before it.
     fn stalled(&self, cx: &Cx<'_>) -> Duration {
-        if self.retries == 0 && !self.options.has_user_timeout() {
+        if self.timers.retries == 0 && !self.options.has_user_timeout() {
             return Duration::ZERO;
         }
-        Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.stalled_ms).into())
+        Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.timers.stalled_ms).into())
     }
 
     /// Returns how many milliseconds ago our first SYN left.
     pub(crate) fn opening_ms(&self, cx: &Cx<'_>) -> u32 {
-        (cx.now.as_millis() as u32).wrapping_sub(self.stalled_ms)
+        (cx.now.as_millis() as u32).wrapping_sub(self.timers.stalled_ms)
     }
 
     /// Something waits although nothing is in flight: the peer's window is shut or too small, or the
@@ -227,7 +390,7 @@ impl Connection {
     pub(crate) fn arm_override(&mut self, cx: &Cx<'_>) {
         let shut = self.snd.window() == 0 || !self.is_held();
         self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
-        self.timers.rtx = cx.now + if shut { self.rto() } else { CORK };
+        self.timers.rtx = cx.now + if shut { self.timers.rto() } else { CORK };
     }
 
     /// RFC 5681, 4.2-2.
@@ -247,7 +410,7 @@ impl Connection {
             State::Closed => {}
             State::SynSent | State::SynReceived => self.on_syn_timeout(cx),
             // The user timeout shares their place too.
-            _ if (self.retries > 0 || self.is_watched()) && self.is_overdue(cx) => {
+            _ if (self.timers.retries > 0 || self.is_watched()) && self.is_overdue(cx) => {
                 self.on_retransmission_timeout(cx);
             }
             _ if self.bits.has(Bits::REORDERING) => {
@@ -276,7 +439,7 @@ impl Connection {
 
     /// RFC 9293, MUST-22 and MUST-23; RFC 3168, 6.1.1.1-1; RFC 7413, 4.2.2-5.
     fn on_syn_timeout(&mut self, cx: &mut Cx<'_>) {
-        let over = self.retries >= self.opening_limit(cx.config) || self.is_overdue(cx);
+        let over = self.timers.retries >= self.opening_limit(cx.config) || self.is_overdue(cx);
         if self.bits.has(Bits::FAST_OPEN) {
             self.note_silence(cx, over);
         }
@@ -320,8 +483,8 @@ impl Connection {
         if cx.config.mtu_probing > 0 || self.options.has(Switch::BLACK_HOLES) {
             self.suspect_black_hole(cx);
         }
-        self.note(cx, Incident::Timeout { nth: self.retries });
-        self.tell_congestion(cx, Signal::Timeout { nth: self.retries.into() });
+        self.note(cx, Incident::Timeout { nth: self.timers.retries });
+        self.tell_congestion(cx, Signal::Timeout { nth: self.timers.retries.into() });
         if self.bits.has(Bits::SYN_DATA) {
             self.note_stall(cx);
         }
@@ -365,18 +528,18 @@ impl Connection {
 
     /// One more timeout in a row.
     pub(crate) fn count_retry(&mut self, cx: &Cx<'_>) {
-        if self.retries == 0 && !self.is_watched() && self.state != State::SynSent {
+        if self.timers.retries == 0 && !self.is_watched() && self.state != State::SynSent {
             let waited = self.first_wait().as_millis() as u32;
-            self.stalled_ms = (cx.now.as_millis() as u32).wrapping_sub(waited);
+            self.timers.stalled_ms = (cx.now.as_millis() as u32).wrapping_sub(waited);
         }
-        self.retries = self.retries.saturating_add(1);
-        self.backoff = self.backoff.saturating_add(1);
+        self.timers.retries = self.timers.retries.saturating_add(1);
+        self.timers.backoff = self.timers.backoff.saturating_add(1);
         self.refresh_rto(cx.config);
     }
 
     /// Returns the timeout before the first of the timeouts in a row.
     fn first_wait(&self) -> Duration {
-        let rto = self.rto();
+        let rto = self.timers.rto();
         if self.options.has_user_timeout() { rto.min(self.options.user_timeout()) } else { rto }
     }
 
@@ -390,7 +553,7 @@ impl Connection {
     /// Has the user timeout passed since the last progress?
     /// RFC 5482, 4.1-1.
     fn is_overdue(&self, cx: &Cx<'_>) -> bool {
-        let known = self.retries > 0 || self.is_watched();
+        let known = self.timers.retries > 0 || self.is_watched();
         let waited = if known { self.stalled(cx) } else { self.first_wait() };
         self.options.has_user_timeout() && waited >= self.options.user_timeout()
     }
@@ -405,11 +568,11 @@ impl Connection {
             cx.counters.user_timeouts += 1;
         } else if self.bits.has(Bits::ORPHAN) {
             // A shut window is no reason to live for ever: `backoff` counts answered probes too.
-            if self.retries.max(self.backoff) < cx.config.orphan_retries {
+            if self.timers.retries.max(self.timers.backoff) < cx.config.orphan_retries {
                 return false;
             }
             cx.counters.orphan_timeouts += 1;
-        } else if self.retries < cx.config.data_retries || self.options.has_user_timeout() {
+        } else if self.timers.retries < cx.config.data_retries || self.options.has_user_timeout() {
             return false;
         }
         self.fail(cx, self.silence());
@@ -432,7 +595,7 @@ impl Connection {
 
     /// A write found no chunk: look again soon, since nothing tells.
     pub(crate) fn arm_memory_retry(&mut self, now: Instant) {
-        self.timers.idle = self.timers.idle.min(now + MEMORY_RETRY);
+        self.timers.hasten_idle(now + MEMORY_RETRY);
     }
 
     fn on_idle(&mut self, cx: &mut Cx<'_>) {
@@ -461,31 +624,31 @@ impl Connection {
     fn keepalive(&mut self, cx: &mut Cx<'_>) {
         let silent =
             Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.rcv.last_ms()).into());
-        if self.rcv.last_ms().wrapping_sub(self.stalled_ms) as i32 >= 0 {
-            self.keep_probes = 0;
+        if self.rcv.last_ms().wrapping_sub(self.timers.stalled_ms) as i32 >= 0 {
+            self.keepalive.restart();
         }
-        let due = self.options.keep_idle() + self.options.keep_interval() * self.keep_probes.into();
+        let due = self.options.keep_idle() + self.options.keep_interval() * self.keepalive.0.into();
         if silent < due {
-            self.timers.idle = self.timers.idle.min(cx.now + (due - silent));
+            self.timers.hasten_idle(cx.now + (due - silent));
             return;
         }
         if self.snd.flight() > 0 || self.has_unsent() {
             // Retransmissions and probes watch over the peer already.
-            self.timers.idle = self.timers.idle.min(cx.now + self.options.keep_idle());
+            self.timers.hasten_idle(cx.now + self.options.keep_idle());
             return;
         }
         let overdue = self.options.has_user_timeout() && silent >= self.options.user_timeout();
-        let failed = self.keep_probes >= self.options.keep_count || (overdue && self.keep_probes > 0);
+        let failed = self.keepalive.0 >= self.options.keep_count || (overdue && self.keepalive.0 > 0);
         if failed {
             cx.counters.keepalive_failures += 1;
             self.fail(cx, self.silence());
             self.due = Due::RST;
             return;
         }
-        self.keep_probes += 1;
-        self.stalled_ms = cx.now.as_millis() as u32;
+        self.keepalive.0 += 1;
+        self.timers.stalled_ms = cx.now.as_millis() as u32;
         self.due |= Due::KEEPALIVE;
-        self.timers.idle = self.timers.idle.min(cx.now + self.options.keep_interval());
+        self.timers.hasten_idle(cx.now + self.options.keep_interval());
     }
 }
 

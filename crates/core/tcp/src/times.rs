@@ -43,6 +43,6 @@ impl Connection {
         if time.is_zero() {
             return self.abort(cx);
         }
-        self.timers.idle = cx.now + time;
+        self.timers.set_idle(cx.now + time);
     }
 }

@@ -1,6 +1,6 @@
 //! The receive window: how much is offered, when it is worth telling, and how the buffer finds its size.
 
-use base::{Duration, Instant, Seq};
+use base::{Duration, Seq};
 use wire::tcp::Segment;
 
 use crate::connection::{Bits, Connection};
@@ -291,7 +291,7 @@ impl Connection {
     fn tune(&mut self, cx: &Cx<'_>, taken: u32) {
         let now = cx.now.as_micros() as u32;
         // Before the first sample the timeout stands in: long enough on any path.
-        let rtt = self.rtt.srtt_micros().unwrap_or(self.rto_us);
+        let rtt = self.timers.rtt().srtt_micros().unwrap_or(self.timers.rto_us());
         let clock = self.bits.clock();
         let tuner = self.cold_mut().tuner.get_or_insert_with(|| Tuner::new(now, clock));
         tuner.taken = tuner.taken.saturating_add(taken);
@@ -336,7 +336,8 @@ impl Connection {
     #[cold]
     pub(crate) fn fills_buffer(&self, now: u32) -> bool {
         let Some(tuner) = self.cold().and_then(|cold| cold.tuner.as_ref()) else { return false };
-        let span = tuner.round(self.rtt.srtt_micros().unwrap_or(self.rto_us)).max(SETTLED_US);
+        let span =
+            tuner.round(self.timers.rtt().srtt_micros().unwrap_or(self.timers.rto_us())).max(SETTLED_US);
         let fresh = now.wrapping_sub(tuner.since) < span.saturating_mul(4);
         fresh && tuner.last() * 4 >= u64::from(self.buffer_limit()) * 3
     }
@@ -364,9 +365,10 @@ impl Connection {
     /// The window opens. What probes of it waited says nothing about the path.
     #[cold]
     pub(crate) fn end_window_probes(&mut self, config: &Config) {
-        (self.retries, self.backoff) = (0, 0);
+        self.timers.answered();
+        self.timers.end_backoff();
         self.refresh_rto(config);
-        self.timers.rtx = Instant::FAR_FUTURE;
+        self.timers.stop_rtx();
     }
 
     pub(crate) fn set_send_window(&mut self, window: u32, seq: Seq) {
@@ -387,15 +389,15 @@ impl Connection {
             || (self.options.has(Switch::HURRIED) && self.hurries())
         {
             self.due |= Due::ACK;
-        } else if self.timers.delack == Instant::FAR_FUTURE {
-            self.timers.delack = cx.now + self.longest_delay(cx.config);
+        } else if !self.timers.is_delack_armed() {
+            self.timers.set_delack(cx.now + self.longest_delay(cx.config));
         }
     }
 
     /// TCP_QUICKACK is set, or this is a second segment where every second one counts.
     #[cold]
     fn hurries(&self) -> bool {
-        self.options.has(Switch::QUICKACK) || self.timers.delack != Instant::FAR_FUTURE
+        self.options.has(Switch::QUICKACK) || self.timers.is_delack_armed()
     }
 
     /// Learns the peer's segment size (RFC 5681, section 4.2: RMSS).

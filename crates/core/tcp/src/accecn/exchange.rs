@@ -90,7 +90,7 @@ impl Connection {
     /// RFC 9768, 3.2.3.2.1-3, 3.2.3.3-1, 3.2.3.3-2 and 3.2.3.3-4.
     fn put_counters(&mut self, cx: &mut Cx<'_>, tx: &mut Transmit) {
         let beacons = u32::from(cx.config.ecn_option_beacon);
-        let beacon_us = self.rtt.srtt_micros().and_then(|rtt| rtt.checked_div(beacons));
+        let beacon_us = self.timers.rtt().srtt_micros().and_then(|rtt| rtt.checked_div(beacons));
         let blocks = tx.header.options.sack.as_slice().len();
         let linux = cx.config.accecn_linux;
         let room = Room { stamps: tx.header.options.timestamps.is_some(), blocks, linux };

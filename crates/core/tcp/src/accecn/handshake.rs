@@ -73,7 +73,7 @@ impl Connection {
     /// RFC 9768, 3.1.1-1, 3.1.1-2, 3.1.4.1-1, 3.1.4.1-2, 3.2.3.2.2-1 and 3.1.5-9.
     #[cold]
     pub(crate) fn accurate_setup(&mut self) -> Flags {
-        let plain = self.retries >= PLAIN_AFTER;
+        let plain = self.timers.retries() >= PLAIN_AFTER;
         if self.state == State::SynSent {
             return if plain { Flags::default() } else { Flags::ACE };
         }
@@ -209,7 +209,7 @@ impl Connection {
     /// RFC 9768, 3.2.3.2.1-2 and 3.2.3.2.2-1.
     #[cold]
     pub(crate) fn first_option(&mut self, cx: &Cx<'_>) -> Option<wire::tcp::AccEcn> {
-        let first = self.retries == 0 && self.state == State::SynReceived;
+        let first = self.timers.retries() == 0 && self.state == State::SynReceived;
         let state = self.accecn_mut().filter(|state| first && !state.met_again)?;
         let now_us = cx.now.as_micros() as u32;
         state.receiver.tells(cx.config.telling()).then(|| state.receiver.first_option(now_us))

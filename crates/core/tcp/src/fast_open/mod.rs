@@ -290,7 +290,7 @@ impl Connection {
         self.bits.clear(Bits::FAST_OPEN);
         let all = seg.ack == self.snd.nxt();
         let data = self.bits.has(Bits::SYN_DATA);
-        let again = self.retransmits > 0;
+        let again = self.counts.retransmits() > 0;
         let asked = self.attempt().option;
         let answer = seg.options.fast_open().filter(|option| !option.is_request());
         // A cookie that no peer asked for is none.
@@ -317,7 +317,7 @@ impl Connection {
     /// A SYN with Fast Open was not answered. The third one that is not, or the end, is a reason for caution.
     #[cold]
     pub(crate) fn note_silence(&mut self, cx: &mut Cx<'_>, over: bool) {
-        if self.retries == 2 || (over && self.retries < 2) {
+        if self.timers.retries() == 2 || (over && self.timers.retries() < 2) {
             cx.counters.fastopen_blackhole += 1;
             self.tell_outcome(FastOpenOutcome { mss: 0, cookie: None, lesson: Lesson::Silence });
         }
@@ -333,7 +333,7 @@ impl Connection {
     /// the data in the SYN.
     #[cold]
     pub(crate) fn note_stall(&mut self, cx: &mut Cx<'_>) {
-        if self.retries == 3 && self.rcv.bytes() == 0 {
+        if self.timers.retries() == 3 && self.rcv.bytes() == 0 {
             cx.counters.fastopen_blackhole += 1;
             self.tell_outcome(FastOpenOutcome { mss: 0, cookie: None, lesson: Lesson::Silence });
         }
@@ -354,13 +354,13 @@ impl Connection {
         if acked > 0 && acked == whole {
             self.note_busy(cx.now.as_millis() as u32, false);
         }
-        self.bytes_acked += u64::from(acked);
+        self.counts.acknowledged(acked);
         if self.snd.flight() > 0 {
-            self.retransmits = self.retransmits.wrapping_add(1);
+            self.counts.retransmitted();
             cx.counters.retransmits += 1;
             // What goes again counts as data anew.
             self.count_again(self.snd.queued());
-            let end = self.bytes_acked as u32 + self.snd.flight();
+            let end = self.counts.bytes_acked() as u32 + self.snd.flight();
             self.cold_mut().syn_data_again = end;
             self.keep_boundary(self.snd.nxt());
             self.snd.take_back(self.snd.una());
@@ -376,7 +376,7 @@ impl Connection {
     /// Bytes from SND.UNA on that went with the SYN before.
     fn syn_data_end(&self) -> u32 {
         let end = self.cold().map_or(0, |cold| u64::from(cold.syn_data_again));
-        end.saturating_sub(self.bytes_acked) as u32
+        end.saturating_sub(self.counts.bytes_acked()) as u32
     }
 
     /// Went what begins at `seq` with the SYN before? Then it is no small segment that the next one waits for.
@@ -391,12 +391,12 @@ impl Connection {
         self.bits.clear(Bits::EARLY | Bits::COOKIE);
         if let Some(left) = self.attempt().left {
             let micros = (cx.now.as_micros() as u32).wrapping_sub(left);
-            self.rtt.sample(micros, cx.now);
+            self.timers.sample(micros, cx.now);
             self.show_round_trip(cx, Duration::from_micros(micros.into()));
         }
         self.cold_mut().attempt = None;
         self.due.clear(Due::SYN);
-        self.backoff = 0;
+        self.timers.end_backoff();
         self.refresh_rto(cx.config);
         self.establish(cx);
         if self.snd.flight() > 0 {

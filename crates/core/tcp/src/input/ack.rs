@@ -1,6 +1,6 @@
 //! Fifth check: the acknowledgment.
 
-use base::{Duration, Instant, Seq};
+use base::{Duration, Seq};
 use cc::{AckSample, Controller};
 use wire::tcp::{Flags, Segment};
 
@@ -138,7 +138,7 @@ impl Connection {
         } else if self.snd.flight() == 0 || self.snd.window() == 0 {
             // The answer to a probe: the peer lives, and its window may stay shut as long as it likes (RFC
             // 9293, section 3.8.6.1), also one that shut after what is in flight had left.
-            self.retries = 0;
+            self.timers.answered();
         } else if seg.seq_len() == 0 && !window_changed && !self.bits.has(Bits::SACK) && !proves {
             self.on_duplicate_ack(cx);
         }
@@ -262,7 +262,7 @@ impl Connection {
         {
             self.bits.clear(Bits::PROBING);
         }
-        self.bytes_acked += u64::from(data);
+        self.counts.acknowledged(data);
         if self.snd.queued() == 0 && data > 0 {
             self.note_busy(self.rcv.last_ms(), false);
         }
@@ -272,7 +272,7 @@ impl Connection {
         {
             self.on_progress(cx);
         }
-        self.retries = 0;
+        self.timers.answered();
         if self.loss.is_none() {
             self.snd.forget_duplicates();
         }
@@ -315,11 +315,10 @@ impl Connection {
             let micros = (cx.now.as_micros() as u32).wrapping_sub(left);
             if self.snd.is_timed(seg.ack) {
                 self.snd.stop_timing();
-                self.rtt.sample(micros, cx.now);
+                self.timers.sample(micros, cx.now);
                 if cx.probe.is_some() {
                     self.show_round_trip(cx, Duration::from_micros(micros.into()));
                 }
-                self.backoff = 0;
                 self.refresh_rto(cx.config);
                 self.heed_round_trip(cx);
             }
@@ -346,14 +345,13 @@ impl Connection {
             return None;
         }
         let rtt = Duration::from_micros(u64::from(ticks.max(1)) * u64::from(clock.tick_us()));
-        if self.backoff > 0 || self.loss.is_some() || !self.rtt.is_measured() {
+        if self.timers.backoff() > 0 || self.loss.is_some() || !self.timers.rtt().is_measured() {
             // Nothing is timed during a repair; there is one sample for about every two segments then.
             let samples = self.snd.flight() / (2 * u32::from(self.snd.mss()));
-            self.rtt.sample_of(rtt, samples, cx.now);
+            self.timers.sample_of(rtt, samples, cx.now);
             if cx.probe.is_some() {
                 self.show_round_trip(cx, rtt);
             }
-            self.backoff = 0;
             self.refresh_rto(cx.config);
             self.heed_round_trip(cx);
         }
@@ -387,8 +385,8 @@ impl Connection {
             segments: seg.merged.max(1),
             in_flight,
             rtt,
-            srtt: self.rtt.srtt(),
-            min_rtt: self.rtt.min_rtt(),
+            srtt: self.timers.rtt().srtt(),
+            min_rtt: self.timers.rtt().min_rtt(),
             rate: None,
             window_limited: limited,
             in_recovery: matches!(self.phase(), Phase::Fast | Phase::Reduced),
@@ -405,7 +403,7 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn settle_timer(&mut self, cx: &Cx<'_>) {
         if self.snd.flight() == 0 {
-            self.timers.rtx = Instant::FAR_FUTURE;
+            self.timers.stop_rtx();
         } else if self.loss.is_none() || self.restarts_timer(cx.config) {
             self.start_rtx(cx);
         } else {

@@ -1,6 +1,5 @@
 //! SYN-SENT, and the acknowledgment of our SYN.
 
-use base::Instant;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
@@ -71,7 +70,7 @@ impl Connection {
     /// first timeout: two ends that disagree do not answer each other for ever.
     #[cold]
     fn repeat_syn_once(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        if !self.acknowledges_syn(seg) && self.retransmits == 0 && !cx.config.quirks.syn_waits {
+        if !self.acknowledges_syn(seg) && self.counts.retransmits() == 0 && !cx.config.quirks.syn_waits {
             self.due |= Due::SYN;
             self.arm_rtx(cx);
         }
@@ -89,8 +88,8 @@ impl Connection {
             self.on_marked_acknowledged(cx);
         }
         self.due.clear(Due::SYN);
-        self.backoff = 0;
-        self.timers.rtx = Instant::FAR_FUTURE;
+        self.timers.end_backoff();
+        self.timers.stop_rtx();
         self.establish(cx);
     }
 

@@ -24,7 +24,7 @@ impl Connection {
     #[inline]
     pub fn on_segment(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
         cx.counters.segments_in += 1;
-        self.segs_in = self.segs_in.wrapping_add(u32::from(seg.merged.max(1)));
+        self.counts.received(seg.merged);
         if cx.probe.is_some() {
             self.show_inbound(cx, seg);
         }
@@ -125,7 +125,7 @@ impl Connection {
     #[inline(always)]
     fn heed_pause(&mut self, cx: &Cx<'_>) {
         let silent = (cx.now.as_millis() as u32).wrapping_sub(self.rcv.last_ms());
-        if u64::from(silent) * 1_000 > u64::from(self.rto_us) {
+        if u64::from(silent) * 1_000 > u64::from(self.timers.rto_us()) {
             self.begin_quick_acks(cx.config);
         }
     }

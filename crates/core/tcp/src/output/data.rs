@@ -1,6 +1,6 @@
 //! New data, FIN, retransmissions and zero-window probes.
 
-use base::{Duration, Instant, Seq};
+use base::{Duration, Seq};
 use cc::Controller;
 use wire::tcp::Flags;
 
@@ -129,7 +129,7 @@ impl Connection {
         }
         let waiting = Waiting { ready, unsent, fin };
         let Some((len, fin)) = self.allowance::<PLAIN>(cx, mss, limits, waiting, window) else {
-            if flight == 0 && self.timers.rtx == Instant::FAR_FUTURE && !self.bits.has(Bits::PACE_WAIT) {
+            if flight == 0 && !self.timers.is_rtx_armed() && !self.bits.has(Bits::PACE_WAIT) {
                 self.arm_override(cx);
             }
             self.judge_limit(cx);
@@ -164,7 +164,7 @@ impl Connection {
         if self.has_special::<PLAIN>(Bits::MARKED | Bits::PACED | Bits::SAMPLED | Bits::FLUSH) {
             self.on_watched_departure(cx, seq);
         }
-        if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE {
+        if flight == 0 || !self.timers.is_rtx_armed() {
             self.start_rtx(cx);
         } else if self.bits.has(Bits::TAIL_PROBE) {
             self.put_off_probe(cx);
@@ -268,7 +268,7 @@ impl Connection {
     fn restart_if_idle(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.as_millis() as u32;
         let idle = u64::from(now.wrapping_sub(self.snd.last_ms()));
-        if idle * 1_000 > u64::from(self.rto_us) && cx.config.idle_restart {
+        if idle * 1_000 > u64::from(self.timers.rto_us()) && cx.config.idle_restart {
             self.restart(cx, now, idle);
         }
     }
@@ -304,14 +304,14 @@ impl Connection {
     /// RFC 6675, 6-1.
     pub(crate) fn plan_old(&mut self, cx: &mut Cx<'_>, stretch: Stretch) -> Plan {
         self.snd.stop_timing();
-        self.retransmits = self.retransmits.wrapping_add(1);
+        self.counts.retransmitted();
         cx.counters.retransmits += 1;
         self.count_again(stretch.len);
         self.snd.note_sending(cx.now.as_millis() as u32);
         // A repair by SACK may last longer than the timeout, and while it sends it is alive (RFC 6675,
         // section 6).
         let alive = self.phase() == Phase::Fast && self.bits.has(Bits::SACK);
-        if alive || self.timers.rtx == Instant::FAR_FUTURE {
+        if alive || !self.timers.is_rtx_armed() {
             self.arm_rtx(cx);
         }
         self.note_first_retransmission(cx);
@@ -347,7 +347,7 @@ impl Connection {
         let class = if len > 0 { TransmitClass::Data } else { TransmitClass::Control };
         if len > 0 {
             let more = if len > mss { (len - 1) / mss } else { 0 };
-            self.segs_out = self.segs_out.wrapping_add(more);
+            self.counts.sent(more);
             self.snd.count_segments(1 + more);
         }
         cx.counters.bytes_out += u64::from(len);
@@ -398,7 +398,7 @@ impl Connection {
         if tx.retransmit {
             // A repeated FIN does not count as retransmission.
             if tx.len > 0 || !self.bits.has(Bits::REPEATS_FIN) {
-                self.retransmits = self.retransmits.wrapping_sub(1);
+                self.counts.retransmission_failed();
                 cx.counters.retransmits -= 1;
             }
             self.retransmission_failed(cx, tx.header.seq, len);
@@ -410,7 +410,7 @@ impl Connection {
             }
             self.probe_failed(tx.header.seq);
             if self.snd.flight() == 0 {
-                self.timers.rtx = Instant::FAR_FUTURE;
+                self.timers.stop_rtx();
             }
         } else if self.snd.window() == 0 {
             self.due |= Due::PROBE;

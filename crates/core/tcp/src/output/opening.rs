@@ -32,7 +32,7 @@ impl Connection {
         }
         let Transmit { header, .. } = self.open_bare(cx);
         cx.counters.segments_out += 1;
-        self.segs_out = self.segs_out.wrapping_add(1);
+        self.counts.sent(1);
         let stamps = header.options.timestamps;
         Some(Opening { seq: header.seq, ack: header.ack, window: header.window, stamps })
     }

@@ -1,6 +1,6 @@
 //! From the connection's variables to a header.
 
-use base::{Instant, Seq};
+use base::Seq;
 use wire::tcp::{Flags, Header, MAX_OPTIONS_LEN, Options, SackBlocks, Timestamps};
 
 use crate::connection::{Bits, Connection};
@@ -55,7 +55,7 @@ impl Connection {
     /// RFC 9293, MUST-58; RFC 5681, 4.2-3.
     #[inline(always)]
     fn acknowledged(&mut self, plan: &Plan) {
-        self.timers.delack = Instant::FAR_FUTURE;
+        self.timers.stop_delack();
         self.bits.clear(Bits::PUSHED);
         let told = self.rcv.acknowledge(plan.tells, self.bits.has(Bits::SACK), plan.len == 0);
         if told {
