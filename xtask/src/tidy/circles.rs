@@ -19,7 +19,7 @@ const LARGEST: &[(&str, usize)] = &[
     ("tcp", 38),
     ("pio", 7),
     ("trace", 3),
-    ("stack", 19),
+    ("stack", 20),
     ("sock", 6),
     ("emu", 3),
     ("drill", 8),

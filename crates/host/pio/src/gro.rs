@@ -15,7 +15,7 @@ use crate::look::{ip_start, judge, look};
 use crate::port::{BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxChecksum, RxPacket};
 use ::wire::checksum::Summer;
 use base::{Duration, FlowKey, Instant};
-use offload::{Arrival, BatchGro, Config, Engine, HoldCounters};
+use offload::{Arrival, BatchGro, Config, Engine, HoldCounters, MERGE_WORTH};
 
 /// Frames held at most.
 pub const HELD_MAX: usize = 256;
@@ -140,7 +140,7 @@ impl Gro {
         let unsure = packet.meta.checksum == RxChecksum::Unverified;
         let merged = packet.meta.gso_size != 0;
         let mut packet = packet;
-        if !merged {
+        if !merged && packet.frame.len() >= MERGE_WORTH {
             let keep = |packet, _: &RxPacket| sound(packet);
             match self.engine.follow(now, packet, unsure.then_some(self.summer), keep) {
                 Ok(()) => return,

@@ -1,21 +1,21 @@
 //! One core's stack: what it owns, and how it begins and ends connections.
 
 use base::{Addr, Endpoint, FlowKey, Instant, Seq};
-use pio::{IoError, Medium, PacketIo, RxPacket};
+use pio::{IoError, Medium, PacketIo};
 use tcp::{
     Connection, CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, Fresh, IsnSource, Open, Pool, Probe,
     State, Stray, TransmitClass,
 };
 
-use crate::adopted::{Adopted, Arriving};
 use crate::auth::SignedWaits;
 use crate::loopback::Loopback;
-use crate::merge::Offload;
 use crate::net::arp_nd::is_reachable;
 use crate::net::ip::{Ip, LOOPED, OwnAddr};
 use crate::net::neighbours::{Neighbours, Question};
 use crate::net::paths::{NoPath, Path, Paths};
 use crate::probes::{ProbeId, Watch};
+use crate::rx::Offload;
+use crate::rx::adopted::Adopted;
 use crate::secrets::Secrets;
 use crate::stats::{Drops, PacketDrop, Stats};
 use crate::tables::conns::{Conns, List, SlotFlags};
@@ -111,28 +111,6 @@ impl Shared {
         let probe = self.probes.as_mut().map(|probe| &mut **probe as &mut dyn Probe);
         let Shared { config, pool, counters, .. } = self;
         Cx { now, config, pool, counters, probe, frames: None }
-    }
-
-    /// Lends a connection what it needs to hand over received data.
-    #[inline]
-    pub(crate) fn cx_to_read(&mut self, now: Instant) -> Cx<'_> {
-        let probe = self.probes.as_mut().map(|probe| &mut **probe as &mut dyn Probe);
-        let Shared { config, pool, counters, adopted, .. } = self;
-        Cx { now, config, pool, counters, probe, frames: Some(adopted) }
-    }
-
-    /// Lends a connection what it needs to process a segment of a batch.
-    #[inline]
-    pub(crate) fn with_batch<R>(
-        &mut self,
-        now: Instant,
-        batch: &[RxPacket],
-        process: impl FnOnce(&mut Cx<'_>) -> R,
-    ) -> R {
-        let probe = self.probes.as_mut().map(|probe| &mut **probe as &mut dyn Probe);
-        let Shared { config, pool, counters, adopted, .. } = self;
-        let mut frames = Arriving { adopted, batch };
-        process(&mut Cx { now, config, pool, counters, probe, frames: Some(&mut frames) })
     }
 
     /// May segments be delivered as one? Not while an observer watches who must see each.
@@ -291,23 +269,6 @@ impl Core {
         }
     }
 
-    /// The flow that `key` belongs to.
-    pub(crate) fn find(&self, hash: u64, key: &FlowKey) -> Option<Flow> {
-        self.table.find(hash, |flow| self.is_flow(flow, key))
-    }
-
-    /// Is `flow` the one of `key`?
-    #[inline(always)]
-    pub(crate) fn is_flow(&self, flow: Flow, key: &FlowKey) -> bool {
-        match flow {
-            Flow::Connection(index) => self
-                .conns
-                .get(index)
-                .is_some_and(|(meta, tcp)| meta.flags.has(SlotFlags::IN_TABLE) && tcp.key() == key),
-            Flow::TimeWait(index) => self.time_waits.get(index).key == *key,
-        }
-    }
-
     /// A connection was begun in its place: its flow is stored and its first segment made due. False, and it is
     /// gone, if the flow table has no room.
     pub(crate) fn enter(&mut self, index: u32) -> bool {
@@ -386,22 +347,9 @@ impl Core {
     }
 
     /// A connection with a reservation of its own is over.
-    fn unbind_of(&mut self, now: Instant, local: Endpoint) {
+    pub(crate) fn unbind_of(&mut self, now: Instant, local: Endpoint) {
         if let Some(reserved) = self.ports.reservation(local) {
             self.ports.unbind(self.port.io.as_mut(), now, reserved, false);
-        }
-    }
-
-    /// A connection is half-open no more.
-    pub(crate) fn leave_listener(&mut self, index: u32) {
-        let meta = &mut self.conns.slot_mut(index).meta;
-        if meta.flags.has(SlotFlags::HALF_OPEN) {
-            meta.flags.clear(SlotFlags::HALF_OPEN);
-            if let Some(listener) = self.listeners.get_mut(ListenerId(meta.listener)) {
-                listener.half_open -= 1;
-            }
-        } else if meta.flags.has(SlotFlags::UNPROVEN) {
-            self.leave_unproven(index);
         }
     }
 
@@ -412,55 +360,6 @@ impl Core {
             tcp.release(&mut self.shared.pool);
             self.conns.remove(index);
         }
-    }
-
-    /// A connection entered TIME-WAIT: its last acknowledgment goes out, a compact entry takes its place.
-    pub(crate) fn enter_time_wait(&mut self, now: Instant, index: u32) {
-        self.leave_listener(index);
-        self.transmit(now, index);
-        self.make_time_wait_room(now);
-        let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
-        let wait = tcp.time_wait(&self.shared.cx(now));
-        let auth = tcp.take_auth();
-        let (hash, local, flags) = (meta.hash, tcp.key().local(), meta.flags);
-        meta.flags.clear(SlotFlags::IN_TABLE | SlotFlags::BOUND);
-        let entry = self.time_waits.insert(wait, hash);
-        if let Some(auth) = auth {
-            self.signed_waits.insert(entry, auth);
-        }
-        self.table.replace(hash, Flow::Connection(index), Flow::TimeWait(entry));
-        self.stats.time_wait_in += 1;
-        self.learn_host(now, index);
-        self.leave_behind(now, index);
-        if flags.has(SlotFlags::BOUND) {
-            self.unbind_of(now, local);
-        }
-        if !flags.has(SlotFlags::OWNED) && !flags.has(SlotFlags::QUEUED) {
-            self.free(index);
-        }
-    }
-
-    fn make_time_wait_room(&mut self, now: Instant) {
-        if self.time_waits.is_full()
-            && let Some(oldest) = self.time_waits.oldest()
-        {
-            self.stats.time_wait_evicted += u64::from(self.time_waits.get(oldest).until > now);
-            self.end_time_wait(now, oldest);
-            if let Some(hash) = self.time_waits.next_victim() {
-                self.table.prefetch(hash);
-            }
-        }
-    }
-
-    /// A TIME-WAIT entry is over.
-    pub(crate) fn end_time_wait(&mut self, now: Instant, entry: u32) {
-        let key = self.time_waits.get(entry).key;
-        self.table.remove(self.time_waits.hash(entry), Flow::TimeWait(entry));
-        self.time_waits.remove(entry);
-        if !self.signed_waits.is_empty() {
-            self.signed_waits.remove(&entry);
-        }
-        self.ports.let_go(self.port.io.as_mut(), now, &key);
     }
 
     /// An ISN that lies above those of the incarnation before (RFC 6191).

@@ -5,16 +5,13 @@
 //! `epoll_wait`, and in the emulator's virtual time.
 #![forbid(unsafe_code)]
 
-mod adopted;
 mod auth;
 mod cached_handshakes;
 mod core;
 mod fast_open;
 pub mod fuzz;
 mod handover;
-mod input;
 mod loopback;
-mod merge;
 mod net;
 mod ops;
 mod panicked;
@@ -34,12 +31,12 @@ mod tx;
 pub use core::{BATCHES_MAX, Core, CoreConfig};
 pub use fast_open::FastOpenListen;
 pub use loopback::Loopback;
-pub use merge::Offload;
 pub use net::ip::OwnAddr;
 pub use offload::GroCounters;
 pub use ops::{Connect, OpError, Row};
 pub use probes::ProbeId;
 pub use report::Figure;
+pub use rx::Offload;
 pub use stats::{PacketDrop, Stats};
 pub use tables::conns::ConnId;
 pub use tables::host_cache::HostRow;

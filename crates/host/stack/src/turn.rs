@@ -14,9 +14,8 @@ use pio::{IoError, NetEvent};
 use tcp::Events;
 
 use crate::core::{Core, Sent};
-use crate::merge::Offload;
 use crate::panicked::Fuse;
-use crate::rx::Rx;
+use crate::rx::{Offload, Rx};
 use crate::tables::conns::SlotFlags;
 use crate::tables::listeners::ListenerId;
 use crate::tx::KICK_AT;

@@ -13,9 +13,9 @@ use base::Instant;
 use core::ops::Range;
 use offload::{BatchGro, MergedRun};
 use pio::{BATCH_MAX, PacketIo, RxBatch, RxPacket};
-use tcp::Frames;
+use tcp::{Cx, Frames, Probe};
 
-use crate::core::Core;
+use crate::core::{Core, Shared};
 
 /// Frames kept at most: a turn's worth, unless a turn was made longer. The smallest pool of a port has twice as many
 /// beside those that are held.
@@ -299,6 +299,30 @@ impl Frames for Arriving<'_> {
 
     fn consume(&mut self, first: u32, n: u32) -> u32 {
         self.adopted.consume(first, n)
+    }
+}
+
+impl Shared {
+    /// Lends a connection what it needs to hand over received data.
+    #[inline]
+    pub(crate) fn cx_to_read(&mut self, now: Instant) -> Cx<'_> {
+        let probe = self.probes.as_mut().map(|probe| &mut **probe as &mut dyn Probe);
+        let Shared { config, pool, counters, adopted, .. } = self;
+        Cx { now, config, pool, counters, probe, frames: Some(adopted) }
+    }
+
+    /// Lends a connection what it needs to process a segment of a batch.
+    #[inline]
+    pub(crate) fn with_batch<R>(
+        &mut self,
+        now: Instant,
+        batch: &[RxPacket],
+        process: impl FnOnce(&mut Cx<'_>) -> R,
+    ) -> R {
+        let probe = self.probes.as_mut().map(|probe| &mut **probe as &mut dyn Probe);
+        let Shared { config, pool, counters, adopted, .. } = self;
+        let mut frames = Arriving { adopted, batch };
+        process(&mut Cx { now, config, pool, counters, probe, frames: Some(&mut frames) })
     }
 }
 
