@@ -10,7 +10,7 @@
 
 use base::{Addr, Duration};
 use pio::xdp::{XdpConfig, XdpMode, XdpPort, open_xdp_with};
-use pio::{BATCH_MAX, PacketIo, PortClaim, RxBatch, TxBatch, TxMeta, TxPacket, netlink};
+use pio::{BATCH_MAX, Claims, PacketIo, PortClaim, RxBatch, TxBatch, TxMeta, TxPacket, netlink};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,7 +96,7 @@ fn bounce(port: &mut XdpPort, stop: &AtomicBool) -> Work {
         work.turns += 1;
         if count == 0 {
             work.idle_turns += 1;
-            port.wait(Some(Duration::from_millis(10))).unwrap();
+            pio::wait([&mut *port], &[], Some(Duration::from_millis(10))).unwrap();
             continue;
         }
         for mut packet in rx.drain(..) {
@@ -144,7 +144,7 @@ fn drive(port: &mut XdpPort, packet: &[u8], window: u64) -> Work {
             println!("{} packets lost on the way", sent - work.packets);
             sent = work.packets;
         } else if burst == 0 {
-            port.wait(Some(Duration::from_millis(1))).unwrap();
+            pio::wait([&mut *port], &[], Some(Duration::from_millis(1))).unwrap();
         }
     }
     work.cpu = cpu_time() - cpu;

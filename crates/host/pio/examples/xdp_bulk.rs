@@ -7,7 +7,7 @@
 
 use base::{Addr, Duration, Seq};
 use pio::xdp::{XdpConfig, XdpMode, XdpPort, open_xdp_with};
-use pio::{PacketIo, PortClaim, RxBatch, TxBatch, TxMeta, TxPacket, netlink};
+use pio::{Claims, PacketIo, PortClaim, RxBatch, TxBatch, TxMeta, TxPacket, netlink};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -144,7 +144,7 @@ impl Receiver {
                     self.misplaced,
                     port.stats()
                 );
-                port.wait(Some(Duration::from_millis(100))).unwrap();
+                pio::wait([&mut *port], &[], Some(Duration::from_millis(100))).unwrap();
                 continue;
             }
             let (mut head, mut len) = (Vec::new(), 0);

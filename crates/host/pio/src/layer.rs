@@ -1,11 +1,8 @@
 //! Ports that stand on another port and change what passes, or only look.
 
 use crate::port::*;
-use base::{Addr, Duration, FlowKey, Instant};
 use ring::Frame;
-use std::io::IoSlice;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 
 /// A port made of another one below it. Everything goes straight down but what a layer takes into its own
 /// hands; each is a [`PacketIo`] by that alone, and costs nothing where it is not put on.
@@ -19,88 +16,58 @@ pub trait Layer: Send {
     /// The port below, to use.
     fn below_mut(&mut self) -> &mut Self::Below;
 
-    /// [`PacketIo::caps`] as seen from above.
-    fn caps_above(&self) -> &Caps {
+    /// As [`PacketIo::caps`].
+    fn caps(&self) -> &Caps {
         self.below().caps()
     }
 
-    /// [`PacketIo::take_long`] as seen from above.
-    fn take_long_above(&mut self) -> Option<Frame> {
+    /// As [`PacketIo::take_long`].
+    fn take_long(&mut self) -> Option<Frame> {
         self.below_mut().take_long()
     }
 
-    /// [`PacketIo::retire`] as seen from above: a layer with frames of its own takes those back.
-    fn retire_above(&mut self, frame: Frame) {
+    /// As [`PacketIo::retire`]: a layer with frames of its own takes those back.
+    fn retire(&mut self, frame: Frame) {
         self.below_mut().retire(frame);
     }
 
-    /// [`PacketIo::rx`] as seen from above.
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    /// As [`PacketIo::rx`].
+    ///
+    /// # Errors
+    /// See [`IoError`].
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         self.below_mut().rx(batch)
     }
 
-    /// [`PacketIo::tx`] as seen from above.
-    fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+    /// As [`PacketIo::tx`].
+    ///
+    /// # Errors
+    /// See [`IoError`].
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         self.below_mut().tx(batch)
     }
 
-    /// [`PacketIo::gathers`] as seen from above. A layer that works on batches needs packets whole.
-    fn gather_from(&self) -> Option<usize> {
+    /// As [`PacketIo::arm`].
+    ///
+    /// # Errors
+    /// See [`IoError`].
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        self.below_mut().arm(fds)
+    }
+
+    /// As [`PacketIo::gather`]. A layer that works on batches needs packets whole.
+    fn gather(&mut self) -> Option<&mut dyn TxGather> {
         None
     }
 
-    /// [`PacketIo::tx_gather`] as seen from above.
-    fn send_gathered(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
-        let _ = (headers, meta, payload);
-        false
+    /// As [`PacketIo::claims`].
+    fn claims(&mut self) -> Option<&mut dyn Claims> {
+        self.below_mut().claims()
     }
 
-    /// [`PacketIo::gathers_at_once`] as seen from above.
-    fn gather_at_once(&self) -> usize {
-        0
-    }
-
-    /// [`PacketIo::tx_gather_all`] as seen from above.
-    fn send_all_gathered(&mut self, all: &[Gather<'_>]) {
-        let _ = all;
-    }
-
-    /// [`PacketIo::wait`] as seen from above.
-    fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        self.below_mut().wait(timeout)
-    }
-
-    /// [`PacketIo::due`] as seen from above.
-    fn due_above(&self) -> Option<Instant> {
-        self.below().due()
-    }
-
-    /// [`PacketIo::poll_fds`] as seen from above.
-    fn descriptors(&self) -> Vec<RawFd> {
-        self.below().poll_fds()
-    }
-
-    /// [`PacketIo::claim`] as seen from above.
-    ///
-    /// # Errors
-    /// See [`ClaimError`].
-    fn claim_above(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
-        self.below_mut().claim(claim)
-    }
-
-    /// [`PacketIo::release`] as seen from above.
-    fn release_above(&mut self, claim: &PortClaim) {
-        self.below_mut().release(claim);
-    }
-
-    /// [`PacketIo::steers`] as seen from above.
-    fn steers_above(&self) -> bool {
-        self.below().steers()
-    }
-
-    /// [`PacketIo::answers_here`] as seen from above.
-    fn answers_above(&self, key: &FlowKey) -> bool {
-        self.below().answers_here(key)
+    /// As [`PacketIo::delays`].
+    fn delays(&self) -> Option<&dyn Delays> {
+        self.below().delays()
     }
 
     /// Counters of the layer itself, after those of the port below.
@@ -111,7 +78,7 @@ pub trait Layer: Send {
 
 impl<L: Layer> PacketIo for L {
     fn caps(&self) -> &Caps {
-        self.caps_above()
+        Layer::caps(self)
     }
 
     fn take(&mut self) -> Option<Frame> {
@@ -123,11 +90,11 @@ impl<L: Layer> PacketIo for L {
     }
 
     fn take_long(&mut self) -> Option<Frame> {
-        self.take_long_above()
+        Layer::take_long(self)
     }
 
     fn retire(&mut self, frame: Frame) {
-        self.retire_above(frame);
+        Layer::retire(self, frame);
     }
 
     fn retire_all(&mut self, batch: &mut RxBatch) {
@@ -136,96 +103,36 @@ impl<L: Layer> PacketIo for L {
     }
 
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
-        self.receive(batch)
+        Layer::rx(self, batch)
     }
 
     fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        self.send(batch)
+        Layer::tx(self, batch)
     }
 
-    fn gathers(&self) -> Option<usize> {
-        self.gather_from()
-    }
-
-    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
-        self.send_gathered(headers, meta, payload)
-    }
-
-    fn gathers_at_once(&self) -> usize {
-        self.gather_at_once()
-    }
-
-    fn tx_gather_all(&mut self, all: &[Gather<'_>]) {
-        self.send_all_gathered(all);
-    }
-
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        self.sleep(timeout)
-    }
-
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.below().waker()
-    }
-
-    fn due(&self) -> Option<Instant> {
-        self.due_above()
-    }
-
-    fn poll_fds(&self) -> Vec<RawFd> {
-        self.descriptors()
-    }
-
-    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
-        self.claim_above(claim)
-    }
-
-    fn release(&mut self, claim: &PortClaim) {
-        self.release_above(claim);
-    }
-
-    fn steers(&self) -> bool {
-        self.steers_above()
-    }
-
-    fn answers_here(&self, key: &FlowKey) -> bool {
-        self.answers_above(key)
-    }
-
-    fn serve(&mut self, claim: &PortClaim, wanted: bool) {
-        self.below_mut().serve(claim, wanted);
-    }
-
-    fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {
-        self.below().is_ours(key, opens)
-    }
-
-    fn on_flow(&mut self, key: &FlowKey, lives: bool) {
-        self.below_mut().on_flow(key, lives);
-    }
-
-    fn hand_over(&mut self, key: &FlowKey, state: &[u8]) -> bool {
-        self.below_mut().hand_over(key, state)
-    }
-
-    fn take_over(&mut self, state: &mut Vec<u8>) -> bool {
-        self.below_mut().take_over(state)
-    }
-
-    fn on_round_trip(&mut self, key: &FlowKey, srtt: Duration) {
-        self.below_mut().on_round_trip(key, srtt);
-    }
-
-    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        self.below_mut().net_events(events);
-    }
-
-    fn resolve(&mut self, addr: Addr) {
-        self.below_mut().resolve(addr);
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        Layer::arm(self, fds)
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.below().stats();
         all.extend(self.counters());
         all
+    }
+
+    fn gather(&mut self) -> Option<&mut dyn TxGather> {
+        Layer::gather(self)
+    }
+
+    fn claims(&mut self) -> Option<&mut dyn Claims> {
+        Layer::claims(self)
+    }
+
+    fn net(&mut self) -> Option<&mut dyn NetEvents> {
+        self.below_mut().net()
+    }
+
+    fn delays(&self) -> Option<&dyn Delays> {
+        Layer::delays(self)
     }
 }

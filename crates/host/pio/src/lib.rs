@@ -48,7 +48,7 @@ pub mod xdp;
 
 pub use beacon::Beacon;
 pub use card::{Card, CardConfig, RECEIVERS_MAX};
-pub use doze::{Doze, sleep_on};
+pub use doze::{sleep_on, wait, wake_precisely};
 #[cfg(feature = "dpdk")]
 pub use dpdk::{Dpdk, DpdkConfig, open_dpdk};
 pub use gro::{Gro, HELD_MAX};

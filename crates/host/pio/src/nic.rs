@@ -20,7 +20,6 @@ use base::{Addr, Duration, FlowKey, Instant};
 use ring::Frame;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 
 /// How long the program steers a shared port after the last look.
 const LEASE: Duration = Duration::from_secs(1);
@@ -61,7 +60,7 @@ impl Nic {
     /// `beside` shares ports; both are the only queues of their ports.
     pub(crate) fn new(mut xdp: XdpPort, mut beside: Packet) -> Nic {
         beside.keep_silent();
-        xdp.watch_also(&beside.poll_fds());
+        xdp.watch_also(beside.poll_fds());
         let look_at = sys::monotonic();
         Nic {
             xdp,
@@ -203,22 +202,37 @@ impl PacketIo for Nic {
         self.xdp.tx(batch)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        if !self.waiting.is_empty() {
-            return Ok(Wake::Ready);
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        if !self.waiting.is_empty() || !self.xdp.arm(fds)? {
+            return Ok(false);
         }
-        let most = (!self.groups.is_empty()).then_some(LOOK);
-        self.xdp.wait(timeout.into_iter().chain(most).min())
+        fds.extend(self.beside.poll_fds());
+        Ok(true)
     }
 
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.xdp.waker()
+    fn claims(&mut self) -> Option<&mut dyn Claims> {
+        Some(self)
     }
 
-    fn poll_fds(&self) -> Vec<RawFd> {
-        self.xdp.poll_fds().into_iter().chain(self.beside.poll_fds()).collect()
+    fn net(&mut self) -> Option<&mut dyn NetEvents> {
+        Some(self)
     }
 
+    fn stats(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.xdp.stats();
+        let beside = self.beside.stats();
+        let count = |name| beside.iter().find(|row| row.0 == name).map_or(0, |row| row.1);
+        all.push(("ports_shared", self.groups.len() as u64));
+        all.push(("ports_steered", self.groups.iter().filter(|group| group.steered).count() as u64));
+        all.push(("group_faults", count("group_faults") + self.faults));
+        all.push(("beside_packets", self.copied));
+        all.push(("beside_missed", count("rx_missed")));
+        all.push(("beside_no_frame", self.no_frame));
+        all
+    }
+}
+
+impl Claims for Nic {
     fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
         if !is_shared(claim) {
             return self.xdp.claim(claim);
@@ -241,6 +255,12 @@ impl PacketIo for Nic {
         self.note_sharing();
     }
 
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        Some(self)
+    }
+}
+
+impl Sharing for Nic {
     fn serve(&mut self, claim: &PortClaim, wanted: bool) {
         self.beside.serve(claim, wanted);
         self.steer();
@@ -261,7 +281,9 @@ impl PacketIo for Nic {
     fn take_over(&mut self, state: &mut Vec<u8>) -> bool {
         self.beside.take_over(state)
     }
+}
 
+impl NetEvents for Nic {
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
         self.xdp.net_events(events);
         if !self.groups.is_empty() {
@@ -275,18 +297,5 @@ impl PacketIo for Nic {
 
     fn resolve(&mut self, addr: Addr) {
         self.xdp.resolve(addr);
-    }
-
-    fn stats(&self) -> Vec<(&'static str, u64)> {
-        let mut all = self.xdp.stats();
-        let beside = self.beside.stats();
-        let count = |name| beside.iter().find(|row| row.0 == name).map_or(0, |row| row.1);
-        all.push(("ports_shared", self.groups.len() as u64));
-        all.push(("ports_steered", self.groups.iter().filter(|group| group.steered).count() as u64));
-        all.push(("group_faults", count("group_faults") + self.faults));
-        all.push(("beside_packets", self.copied));
-        all.push(("beside_missed", count("rx_missed")));
-        all.push(("beside_no_frame", self.no_frame));
-        all
     }
 }

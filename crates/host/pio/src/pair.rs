@@ -11,12 +11,9 @@
 //! work too.
 
 use crate::port::*;
-use base::Duration;
 use ring::{Consumer, Frame, FramePool, Producer, Ringer, Sleeper, doorbell, queue};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How to make a [`pair`].
 #[derive(Clone, Debug)]
@@ -77,7 +74,6 @@ pub struct Pair {
     incoming: Incoming,
     /// Rung by the other end.
     bell: Sleeper,
-    waker: Arc<Bell>,
     partner: LastRing,
     counts: Counts,
 }
@@ -88,19 +84,6 @@ struct LastRing(Ringer);
 impl Drop for LastRing {
     fn drop(&mut self) {
         self.0.ring_anyway();
-    }
-}
-
-/// Rings the owner out of its sleep.
-struct Bell {
-    ringer: Ringer,
-    rung: AtomicBool,
-}
-
-impl Waker for Bell {
-    fn wake(&self) {
-        self.rung.store(true, Ordering::Release);
-        self.ringer.ring_anyway();
     }
 }
 
@@ -174,7 +157,6 @@ impl Pair {
             free,
             outgoing,
             incoming,
-            waker: Arc::new(Bell { ringer: bell.ringer(), rung: AtomicBool::new(false) }),
             bell,
             partner: LastRing(partner),
             counts: Counts::default(),
@@ -286,29 +268,12 @@ impl PacketIo for Pair {
         Ok(count)
     }
 
-    /// A wait of no time prepares for a sleep on the bell, which the other end rings then.
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
         self.bell.drain();
-        let Pair { incoming: Incoming { packets, .. }, bell, waker, .. } = self;
-        let mut ready = || !packets.is_empty() || packets.is_orphaned();
-        if timeout == Some(Duration::ZERO) {
-            bell.flag().announce();
-        } else if !waker.rung.load(Ordering::Acquire) {
-            bell.sleep(timeout, &mut ready).map_err(IoError::Os)?;
-        }
-        Ok(match waker.rung.swap(false, Ordering::AcqRel) {
-            true => Wake::Interrupted,
-            false if ready() => Wake::Ready,
-            false => Wake::Timeout,
-        })
-    }
-
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.waker.clone()
-    }
-
-    fn poll_fds(&self) -> Vec<RawFd> {
-        vec![self.bell.fd().as_raw_fd()]
+        self.bell.flag().announce();
+        fds.push(self.bell.fd().as_raw_fd());
+        let packets = &mut self.incoming.packets;
+        Ok(packets.is_empty() && !packets.is_orphaned())
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {

@@ -7,10 +7,10 @@ use std::os::fd::RawFd;
 
 /// Most packets one call to [`PacketIo::rx`] delivers or one batch to [`PacketIo::tx`] holds.
 pub const BATCH_MAX: usize = 64;
-/// Most pieces of a payload that [`PacketIo::tx_gather`] takes.
+/// Most pieces of a payload that [`TxGather::tx_gather`] takes.
 pub const PIECES_MAX: usize = 48;
 
-/// Most super-segments that [`PacketIo::tx_gather_all`] takes.
+/// Most super-segments that [`TxGather::tx_gather_all`] takes.
 pub const GATHER_MAX: usize = 4;
 
 /// Link layer below IP.
@@ -51,7 +51,7 @@ pub struct Caps {
     /// Received segments may carry only a pseudo-header sum without being marked so, because the sender is on this very
     /// machine and the port cannot tell (AF_XDP): a field that holds exactly that sum is as good as verified.
     pub local_peer: bool,
-    /// The port holds what comes, so that it wants to know how long round trips take ([`PacketIo::on_round_trip`]).
+    /// The port holds what comes, so that it wants to know how long round trips take ([`Delays::on_round_trip`]).
     pub wants_round_trips: bool,
     /// Why the link does not go by a faster way that was tried first, in words; `None` if nothing was refused.
     pub fallback: Option<String>,
@@ -165,14 +165,14 @@ pub type RxBatch = Vec<RxPacket>;
 /// Packets to send, in order. After [`PacketIo::tx`], what stayed (in order) is back-pressure.
 pub type TxBatch = std::collections::VecDeque<TxPacket>;
 
-/// Why [`PacketIo::wait`] returned.
+/// Why a sleep ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wake {
     /// Packets (or room to send) may be there.
     Ready,
     /// The time was up.
     Timeout,
-    /// A program rang the port's [`Waker`], or a signal arrived.
+    /// A signal arrived.
     Interrupted,
 }
 
@@ -222,13 +222,8 @@ pub struct PortClaim {
     pub v6_only: bool,
 }
 
-/// Rings a port's owner out of [`PacketIo::wait`] from another thread.
-pub trait Waker: Send + Sync {
-    /// Make the current or the next `wait` return [`Wake::Interrupted`].
-    fn wake(&self);
-}
-
-/// One queue of a port, owned by one core. Batches both ways; never blocks except in [`PacketIo::wait`].
+/// One queue of a port, owned by one core. Batches both ways; never blocks. What only some ports have is a trait of its
+/// own, which such a port offers.
 pub trait PacketIo: Send {
     /// Returns the capabilities of this port.
     fn caps(&self) -> &Caps;
@@ -268,65 +263,71 @@ pub trait PacketIo: Send {
     /// Send from the front of `batch`, with one kick at the end; how many were taken.
     fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError>;
 
-    /// Bytes of payload from which [`PacketIo::tx_gather`] is worth calling; `None` where a packet must lie in a
-    /// frame of the port to be sent.
-    fn gathers(&self) -> Option<usize> {
+    /// Prepares for a sleep of the owner and appends the descriptors that become readable when packets or news arrive;
+    /// a port that appends none is looked at again soon. Returns false if the port may have some already: then the
+    /// owner must not sleep, and what was appended means nothing. [`wait`](crate::wait) does both.
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError>;
+
+    /// Counters of the port itself, name and value.
+    fn stats(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Sending from where a payload lies; `None` where a packet must lie in a frame of the port to be sent.
+    fn gather(&mut self) -> Option<&mut dyn TxGather> {
         None
     }
+
+    /// Local ports; `None` where every local port is the stack's own.
+    fn claims(&mut self) -> Option<&mut dyn Claims> {
+        None
+    }
+
+    /// News of the interface, where there is one.
+    fn net(&mut self) -> Option<&mut dyn NetEvents> {
+        None
+    }
+
+    /// Dates, of a port that holds packets back.
+    fn delays(&self) -> Option<&dyn Delays> {
+        None
+    }
+}
+
+/// A port that sends a payload from where it lies.
+pub trait TxGather {
+    /// Bytes of payload from which [`TxGather::tx_gather`] is worth calling: the same for as long as the port lives.
+    fn gather_from(&mut self) -> usize;
 
     /// Send one packet now, before all that was not handed over yet: its headers are in `headers`, its payload lies in
     /// at most [`PIECES_MAX`] pieces elsewhere, and is not needed any more when this returns. `meta` means the whole.
     /// False, and nothing was sent: build it in a frame and queue it.
-    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
-        let _ = (headers, meta, payload);
-        false
-    }
+    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool;
 
-    /// Super-segments that [`PacketIo::tx_gather_all`] takes at this moment, [`GATHER_MAX`] at most; less than two
-    /// where several at once are no better than one by one.
-    fn gathers_at_once(&self) -> usize {
-        0
+    /// Super-segments that [`TxGather::tx_gather_all`] takes at this moment, [`GATHER_MAX`] at most; less than two
+    /// where several at once are no better than one by one just now, and `None` where they never are.
+    fn gathers_at_once(&mut self) -> Option<usize> {
+        None
     }
 
     /// Send super-segments now, in order and before all that was not handed over yet; no more than
-    /// [`PacketIo::gathers_at_once`] said since the last call of anything else. All are taken, and nothing of them is
+    /// [`TxGather::gathers_at_once`] said since the last call of anything else. All are taken, and nothing of them is
     /// needed any more when this returns.
     fn tx_gather_all(&mut self, all: &[Gather<'_>]) {
         let _ = all;
     }
+}
 
-    /// Block until packets arrive, `timeout` passes (`None`: for ever) or the waker rings.
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError>;
-
-    /// A handle for other threads.
-    fn waker(&self) -> std::sync::Arc<dyn Waker>;
-    /// When [`PacketIo::rx`] is to be called again though nothing may have arrived, if ever: a port that holds packets
-    /// back, as an emulated path does, has a clock of its own.
-    fn due(&self) -> Option<Instant> {
-        None
-    }
-
-    /// Descriptors that become readable when packets arrive, for a caller that sleeps in its own poll.
-    fn poll_fds(&self) -> Vec<RawFd> {
-        Vec::new()
-    }
-
-    /// Take a local port from the kernel and steer it here. Ports with their own address grant everything.
-    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
-        let _ = claim;
-        Ok(())
-    }
+/// A port on which local ports must be claimed: the kernel has them otherwise, or another core.
+pub trait Claims {
+    /// Take a local port from the kernel and steer it here.
+    ///
+    /// # Errors
+    /// See [`ClaimError`].
+    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError>;
 
     /// Give a local port back to the kernel.
-    fn release(&mut self, claim: &PortClaim) {
-        let _ = claim;
-    }
-
-    /// Does the port bring packets to the core that claimed their local port, whichever queue they arrive at? Then
-    /// ports are claimed on links with an address of their own, too.
-    fn steers(&self) -> bool {
-        false
-    }
+    fn release(&mut self, claim: &PortClaim);
 
     /// Will the answers of a flow arrive at this queue, as far as the port can tell? True where it cannot. A core that
     /// opens a connection chooses its local port so.
@@ -335,58 +336,62 @@ pub trait PacketIo: Send {
         true
     }
 
+    /// Listening ports that processes share; `None` where none are shared.
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        None
+    }
+}
+
+/// A port on which other processes may share a listening port.
+pub trait Sharing {
     /// A listener at a port of ours that processes share wants new connections, or wants them no more; those that are
     /// here stay. Where nothing shares, nothing changes.
-    fn serve(&mut self, claim: &PortClaim, wanted: bool) {
-        let _ = (claim, wanted);
-    }
+    fn serve(&mut self, claim: &PortClaim, wanted: bool);
 
     /// Is a segment ours to answer that belongs to no flow here? Where processes share a port it may be another's:
     /// then silence is the answer. `opens`: it asks for a connection.
-    fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {
-        let _ = (key, opens);
-        true
-    }
+    fn is_ours(&self, key: &FlowKey, opens: bool) -> bool;
 
     /// A flow began or ended at a port that [`NetEvent::Shared`] has named.
-    fn on_flow(&mut self, key: &FlowKey, lives: bool) {
-        let _ = (key, lives);
-    }
+    fn on_flow(&mut self, key: &FlowKey, lives: bool);
 
     /// Leaves a connection that no application has accepted to the process that gets new ones in its place: `state` is
     /// for the stack there. False where there is no such process, or no room.
-    fn hand_over(&mut self, key: &FlowKey, state: &[u8]) -> bool {
-        let _ = (key, state);
-        false
-    }
+    fn hand_over(&mut self, key: &FlowKey, state: &[u8]) -> bool;
 
     /// Fills `state` with that of a connection that another process has left to this one; false if there is none. By
     /// the next call the stack has it.
-    fn take_over(&mut self, state: &mut Vec<u8>) -> bool {
-        let _ = state;
-        false
-    }
+    fn take_over(&mut self, state: &mut Vec<u8>) -> bool;
+}
 
-    /// The stack has measured how long a round trip of a flow takes, smoothed (RFC 6298): a port that holds what comes
-    /// holds the flow's for no longer than an eighth of that.
-    fn on_round_trip(&mut self, key: &FlowKey, srtt: Duration) {
-        let _ = (key, srtt);
+impl dyn PacketIo + '_ {
+    /// Listening ports that processes share ([`Claims::sharing`]).
+    pub fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        self.claims()?.sharing()
     }
+}
 
+/// A port that tells what becomes of its interface.
+pub trait NetEvents {
     /// The kernel's view of this interface (addresses, routes, neighbours, MTU, link state) where there is one:
     /// appends what changed since the last call; the first call gives everything.
-    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        let _ = events;
-    }
+    fn net_events(&mut self, events: &mut Vec<NetEvent>);
 
     /// Ask the kernel to resolve a neighbour on this interface; the answer arrives as a [`NetEvent`].
     fn resolve(&mut self, addr: Addr) {
         let _ = addr;
     }
+}
 
-    /// Counters of the port itself, name and value.
-    fn stats(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
+/// A port that holds packets back, as an emulated path does, and so has a clock of its own.
+pub trait Delays {
+    /// When [`PacketIo::rx`] is to be called again though nothing may have arrived, if ever.
+    fn due(&self) -> Option<Instant>;
+
+    /// The stack has measured how long a round trip of a flow takes, smoothed (RFC 6298): a port that holds what comes
+    /// holds the flow's for no longer than an eighth of that. Called if [`Caps::wants_round_trips`].
+    fn on_round_trip(&self, key: &FlowKey, srtt: Duration) {
+        let _ = (key, srtt);
     }
 }
 
@@ -431,7 +436,7 @@ pub enum NetEvent {
     /// Our own link-layer address changed.
     Mac([u8; 6]),
     /// Another process shares this local port: its flows are to be told, those that live at once and others as they
-    /// come and go ([`PacketIo::on_flow`]).
+    /// come and go ([`Sharing::on_flow`]).
     Shared {
         /** The port. */
         port: u16,

@@ -1,10 +1,8 @@
 //! The few system calls that several ports share, with results instead of -1.
 
-use crate::port::{IoError, Wake, Waker};
 use base::{Addr, Duration, Instant};
-use ring::EventFd;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// The result of a call that says -1 and sets errno when it fails.
 pub(crate) fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
@@ -185,30 +183,6 @@ pub(crate) fn random_mac() -> io::Result<[u8; 6]> {
     Ok(mac)
 }
 
-/// Rings a port's owner out of its sleep.
-pub(crate) struct Bell(EventFd);
-
-impl Bell {
-    pub(crate) fn new() -> io::Result<Bell> {
-        EventFd::new().map(Bell)
-    }
-
-    pub(crate) fn fd(&self) -> RawFd {
-        self.0.as_fd().as_raw_fd()
-    }
-
-    /// Forget the rings so far; were there any?
-    pub(crate) fn take(&self) -> bool {
-        self.0.drain()
-    }
-}
-
-impl Waker for Bell {
-    fn wake(&self) {
-        self.0.ring();
-    }
-}
-
 /// Wait for events on `fds`; how many have some. `None` waits for ever.
 pub(crate) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<usize> {
     let spec = timeout.map(|t| libc::timespec {
@@ -278,23 +252,6 @@ fn lock(fd: BorrowedFd<'_>, how: i32, kind: i32, at: i64) -> io::Result<i32> {
 /// A `pollfd` that asks for `events`.
 pub(crate) fn interest(fd: RawFd, events: i16) -> libc::pollfd {
     libc::pollfd { fd, events, revents: 0 }
-}
-
-/// The sleep of a port: until one of `fds` has an event, the bell rings or time is up. `fds[0]` must be the
-/// bell.
-pub(crate) fn sleep(
-    bell: &Bell,
-    fds: &mut [libc::pollfd],
-    timeout: Option<Duration>,
-) -> Result<Wake, IoError> {
-    debug_assert_eq!(fds[0].fd, bell.fd());
-    match poll(fds, timeout) {
-        Ok(0) => Ok(Wake::Timeout),
-        Ok(_) if fds[0].revents != 0 && bell.take() => Ok(Wake::Interrupted),
-        Ok(_) => Ok(Wake::Ready),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Wake::Interrupted),
-        Err(error) => Err(IoError::Os(error)),
-    }
 }
 
 /// Time since the machine started.

@@ -168,7 +168,7 @@ impl<P: PacketIo> Puppet<P> {
                 }
                 self.port.wait(Some(Duration::from_millis(20))).expect("wait");
                 // News of the network ends a wait too, until it was heard.
-                self.port.net_events(&mut Vec::new());
+                self.port.net().into_iter().for_each(|net| net.net_events(&mut Vec::new()));
                 continue;
             }
             quiet = 0;
@@ -343,3 +343,12 @@ impl Seen {
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
+
+/// A port's sleep, as a method.
+pub(crate) trait Wait: PacketIo + Sized {
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+        crate::wait([self], &[], timeout)
+    }
+}
+
+impl<P: PacketIo> Wait for P {}

@@ -1,17 +1,15 @@
-//! Descriptors on which a port on a kernel interface sleeps beside its own: the doorbell of its owner's other
-//! threads, and the kernel's news of the interface.
+//! Descriptors on which a port on a kernel interface sleeps beside its own: those of the kernel's news of the
+//! interface.
 
 use crate::netlink::{Monitor, Scope};
-use crate::port::{Caps, IoError, NetEvent, Wake, Waker};
-use crate::sys::{self, Bell, interest};
+use crate::port::{Caps, IoError, NetEvent};
+use crate::sys::{self, interest};
 use base::{Addr, Duration};
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 
-/// Bell and news of one port.
+/// News of one port.
 pub(crate) struct Watch {
-    bell: Arc<Bell>,
     monitor: Monitor,
     /// News of other kinds; the kernel skips what is negative.
     also: [RawFd; 2],
@@ -20,7 +18,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Of interface `ifindex` of the caller's network namespace.
     pub(crate) fn new(ifindex: u32, scope: Scope) -> io::Result<Watch> {
-        Ok(Watch { bell: Arc::new(Bell::new()?), monitor: Monitor::open(ifindex, scope)?, also: [-1; 2] })
+        Ok(Watch { monitor: Monitor::open(ifindex, scope)?, also: [-1; 2] })
     }
 
     /// Descriptors more whose news end a sleep; their owner keeps them open.
@@ -28,37 +26,27 @@ impl Watch {
         self.also = fds;
     }
 
-    /// Sleeps until `fd` has packets (or room for some, if `blocked`), the kernel has news, the bell rings or
-    /// time is up.
-    pub(crate) fn wait(
-        &mut self,
-        fd: RawFd,
-        blocked: bool,
-        timeout: Option<Duration>,
-    ) -> Result<Wake, IoError> {
+    /// Prepares for a sleep on `fd` and appends the descriptors to sleep on. Returns false if `fd` has packets (or room
+    /// for some, if `blocked`), or there is news.
+    pub(crate) fn arm(&mut self, fd: RawFd, blocked: bool, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
         let events = if blocked { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
-        let mut fds = [
-            interest(self.bell.fd(), libc::POLLIN),
+        let mut rows = [
             interest(fd, events),
             interest(self.monitor.fd(), libc::POLLIN),
             interest(self.also[0], libc::POLLIN),
             interest(self.also[1], libc::POLLIN),
         ];
-        let wake = sys::sleep(&self.bell, &mut fds, timeout)?;
-        if fds[2].revents != 0 {
+        let ready = sys::poll(&mut rows, Some(Duration::ZERO)).map_err(IoError::Os)?;
+        if rows[1].revents != 0 {
             self.monitor.expect_news();
         }
-        Ok(wake)
+        fds.extend(self.poll_fds(fd));
+        Ok(ready == 0)
     }
 
-    /// For other threads.
-    pub(crate) fn waker(&self) -> Arc<dyn Waker> {
-        self.bell.clone()
-    }
-
-    /// Returns the descriptors to poll for an owner that sleeps by itself.
-    pub(crate) fn poll_fds(&self, fd: RawFd) -> Vec<RawFd> {
-        [fd, self.monitor.fd()].into_iter().chain(self.also).filter(|fd| *fd >= 0).collect()
+    /// Returns the descriptors to sleep on.
+    pub(crate) fn poll_fds(&self, fd: RawFd) -> impl Iterator<Item = RawFd> {
+        [fd, self.monitor.fd()].into_iter().chain(self.also).filter(|fd| *fd >= 0)
     }
 
     /// Appends what the kernel has to tell, and keeps `caps` and `down` true to it.

@@ -36,7 +36,7 @@ impl Layer for Faulty {
         &mut self.0
     }
 
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let received = pio::PacketIo::rx(&mut self.0, batch)?;
         assert!(received == 0 || !self.1.armed.load(Ordering::SeqCst), "the fault of this test");
         Ok(received)

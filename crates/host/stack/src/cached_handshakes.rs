@@ -90,7 +90,7 @@ impl Core {
             return false;
         };
         let (full, control) = (*half_open >= request.backlog.max(1) || self.conns.is_full(), request.control);
-        if full || !self.port.io.is_ours(sender.key, true) {
+        if full || !self.port.io.sharing().is_none_or(|sharing| sharing.is_ours(sender.key, true)) {
             return false;
         }
         let Ok(path) = self.path(now, remote.addr) else { return false };

@@ -206,10 +206,10 @@ impl Core {
         let mut secrets = Secrets::new(config.secret, config.seed);
         let (isns, cookies, ports, labels) = (secrets.key(), secrets.key(), secrets.key(), secrets.key());
         let table = secrets.with_generator(FlowTable::new);
-        let port = Port::new(io, labels);
+        let mut port = Port::new(io, labels);
         let batches = config.batches.clamp(1, BATCHES_MAX);
         let kernel = port.caps.shares_kernel_addresses;
-        let claims = kernel || port.io.steers();
+        let claims = kernel || port.io.claims().is_some();
         let mut registry = cc::Registry::new();
         let control =
             registry.allow_unfair(config.allow_unfair).map(|()| registry.set_default(config.control));

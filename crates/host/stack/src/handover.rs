@@ -117,7 +117,7 @@ impl Core {
             bytes.extend_from_slice(piece);
             true
         });
-        let done = self.port.io.hand_over(&key, &bytes);
+        let done = self.port.io.sharing().is_some_and(|sharing| sharing.hand_over(&key, &bytes));
         if done {
             self.stats.handed_over += 1;
             self.conns.slot_mut(index).meta.flags.clear(SlotFlags::QUEUED);
@@ -129,7 +129,7 @@ impl Core {
     /// Takes the connections that other processes have left to this one.
     pub(crate) fn take_over_all(&mut self, now: Instant) {
         let mut bytes = Vec::new();
-        while self.port.io.take_over(&mut bytes) {
+        while self.port.io.sharing().is_some_and(|sharing| sharing.take_over(&mut bytes)) {
             if let Some((key, state, data)) = read(&bytes) {
                 self.go_on(now, &key, &state, data);
             }

@@ -4,11 +4,10 @@
 //! The port is dropped, so the kernel has its ports and packets back; connections fail with ENETDOWN; every turn from
 //! then on says [`IoError::Gone`]. The panic itself goes on to the caller, as any other does.
 
-use base::{Duration, FlowKey};
-use pio::{Caps, IoError, PacketIo, RxBatch, TxBatch, Wake, Waker};
+use pio::{Caps, IoError, PacketIo, RxBatch, TxBatch};
 use ring::Frame;
+use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use tcp::Events;
 
 use crate::core::Core;
@@ -45,8 +44,7 @@ impl Core {
         let alone = |step: &mut dyn FnMut()| drop(catch_unwind(AssertUnwindSafe(step)));
         alone(&mut || self.ports.release_all(self.port.io.as_mut()));
         alone(&mut || self.port.drain());
-        let waker = self.port.io.waker();
-        let mut port = Some(std::mem::replace(&mut self.port.io, Box::new(Gone { caps, waker })));
+        let mut port = Some(std::mem::replace(&mut self.port.io, Box::new(Gone(caps))));
         // The interface is the kernel's from here on.
         alone(&mut || drop(port.take()));
         (self.dirty, self.held) = (List::new(), List::new());
@@ -77,14 +75,11 @@ impl Core {
 }
 
 /// Placeholder of a port that was dropped.
-struct Gone {
-    caps: Caps,
-    waker: Arc<dyn Waker>,
-}
+struct Gone(Caps);
 
 impl PacketIo for Gone {
     fn caps(&self) -> &Caps {
-        &self.caps
+        &self.0
     }
 
     fn take(&mut self) -> Option<Frame> {
@@ -101,15 +96,7 @@ impl PacketIo for Gone {
         Err(IoError::Gone)
     }
 
-    fn wait(&mut self, _: Option<Duration>) -> Result<Wake, IoError> {
+    fn arm(&mut self, _: &mut Vec<RawFd>) -> Result<bool, IoError> {
         Err(IoError::Gone)
-    }
-
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.waker.clone()
-    }
-
-    fn is_ours(&self, _: &FlowKey, _: bool) -> bool {
-        false
     }
 }

@@ -1,5 +1,5 @@
 //! Ports that several processes share, each with a stack of its own: who wants new connections, and which flows are
-//! here. Whose a segment is that belongs to no flow here is the port's to say ([`pio::PacketIo::is_ours`]).
+//! here. Whose a segment is that belongs to no flow here is the port's to say ([`pio::Sharing::is_ours`]).
 
 use crate::core::Core;
 use crate::tables::conns::SlotFlags;
@@ -21,7 +21,7 @@ impl Core {
         if !self.ports.share(port) {
             return;
         }
-        let io = self.port.io.as_mut();
+        let Some(io) = self.port.io.sharing() else { return };
         let here = self.conns.iter().filter(|(_, meta, _)| meta.flags.has(SlotFlags::IN_TABLE));
         let keys = here.map(|(_, _, tcp)| *tcp.key()).chain(self.time_waits.iter().map(|wait| wait.key));
         keys.filter(|key| key.local().port == port).for_each(|key| io.on_flow(&key, true));

@@ -10,7 +10,7 @@
 //! carries the acknowledgment, and a close its FIN. Until then [`Core::next_timeout`] says "now".
 
 use base::{Duration, Instant};
-use pio::{IoError, NetEvent};
+use pio::{Delays, IoError, NetEvent};
 use tcp::Events;
 
 use crate::core::{Core, Sent};
@@ -156,7 +156,7 @@ impl Core {
             self.ports.next(),
             scratch.rx.gro.as_ref().and_then(|gro| gro.due()),
         ];
-        dates.into_iter().fold(self.port.io.due(), Instant::earliest)
+        dates.into_iter().fold(self.port.io.delays().and_then(Delays::due), Instant::earliest)
     }
 
     /// Moves this turn's notices to `into`.
@@ -368,7 +368,9 @@ impl Core {
     /// Asks for the kernel's news, whenever it was last asked.
     pub(crate) fn ask_kernel(&mut self, now: Instant, events: &mut Vec<NetEvent>) {
         self.events_at = now + NET_EVENTS_EVERY;
-        self.port.io.net_events(events);
+        if let Some(net) = self.port.io.net() {
+            net.net_events(events);
+        }
         for event in events.drain(..) {
             self.stats.net_events += 1;
             self.on_net_event(now, &event);

@@ -4,9 +4,10 @@ mod common;
 
 use base::{Duration, Endpoint, FlowKey, Instant};
 use common::*;
-use pio::{Caps, IoError, PacketIo, Pair, PairConfig, RxBatch, TxBatch, Wake, Waker, pair};
+use pio::{Caps, Delays, IoError, PacketIo, Pair, PairConfig, RxBatch, TxBatch, pair};
 use ring::Frame;
 use stack::{ConnId, Core, Offload};
+use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 use tcp::{Events, WriteError};
 
@@ -101,15 +102,21 @@ impl PacketIo for Asking {
         self.pair.tx(batch)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        self.pair.wait(timeout)
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        self.pair.arm(fds)
     }
 
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.pair.waker()
+    fn delays(&self) -> Option<&dyn Delays> {
+        Some(self)
+    }
+}
+
+impl Delays for Asking {
+    fn due(&self) -> Option<Instant> {
+        None
     }
 
-    fn on_round_trip(&mut self, key: &FlowKey, srtt: Duration) {
+    fn on_round_trip(&self, key: &FlowKey, srtt: Duration) {
         self.heard.lock().unwrap().push((*key, srtt));
     }
 }

@@ -42,7 +42,7 @@ impl Layer for Paced {
         &mut self.below
     }
 
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         self.below.rx(&mut self.fresh)?;
         self.waiting.extend(self.fresh.drain(..));
         let count = self.waiting.len().min(pio::BATCH_MAX).min(self.allowed.load(Ordering::Relaxed));

@@ -36,7 +36,7 @@ impl Layer for Recorder {
         &mut self.below
     }
 
-    fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         let mut log = self.log.lock().unwrap();
         log.extend(batch.iter().map(|packet| (self.who, packet.frame.data().to_vec())));
         self.below.tx(batch)

@@ -2,7 +2,7 @@
 
 use crate::capture::Recorder;
 use base::Instant;
-use pio::{Gather, IoError, Layer, PacketIo, RxBatch, TxBatch, TxMeta};
+use pio::{Gather, IoError, Layer, PacketIo, RxBatch, TxBatch, TxGather, TxMeta};
 use ring::Frame;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,15 +77,18 @@ impl Switch {
 struct Tapped<P: PacketIo + ?Sized> {
     port: Box<P>,
     switch: Switch,
+    /// The port sends payloads from where they lie.
+    gathers: bool,
     /// Packets at the front of the transmit batch that came back from an earlier try, and the capture that has
     /// them already.
     came_back: (usize, u64),
 }
 
 /// Puts a tap on a port; the switch turns it on.
-pub fn tapped<P: PacketIo + ?Sized + 'static>(port: Box<P>) -> (Box<dyn PacketIo>, Switch) {
+pub fn tapped<P: PacketIo + ?Sized + 'static>(mut port: Box<P>) -> (Box<dyn PacketIo>, Switch) {
     let switch = Switch::default();
-    (Box::new(Tapped { port, switch: switch.clone(), came_back: (0, 0) }), switch)
+    let gathers = port.gather().is_some();
+    (Box::new(Tapped { port, switch: switch.clone(), gathers, came_back: (0, 0) }), switch)
 }
 
 impl<P: PacketIo + ?Sized> Tapped<P> {
@@ -127,17 +130,31 @@ impl<P: PacketIo + ?Sized> Layer for Tapped<P> {
     }
 
     #[inline]
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         // Looked at first: while it is off, what the port says goes straight up.
         if self.switch.running().is_some() { self.receive_watched(batch) } else { self.port.rx(batch) }
     }
 
-    fn gather_from(&self) -> Option<usize> {
-        self.port.gathers()
+    fn gather(&mut self) -> Option<&mut dyn TxGather> {
+        if self.gathers { Some(self) } else { None }
     }
 
-    fn send_gathered(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
-        let sent = self.port.tx_gather(headers, meta, payload);
+    #[inline]
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        match self.switch.running() {
+            Some(number) => self.send_watched(batch, number),
+            None => self.port.tx(batch),
+        }
+    }
+}
+
+impl<P: PacketIo + ?Sized> TxGather for Tapped<P> {
+    fn gather_from(&mut self) -> usize {
+        self.port.gather().map_or(usize::MAX, TxGather::gather_from)
+    }
+
+    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
+        let sent = self.port.gather().is_some_and(|port| port.tx_gather(headers, meta, payload));
         if sent && self.switch.running().is_some() {
             let pieces = payload.iter().map(|piece| &**piece);
             self.switch.record(true, std::iter::once(std::iter::once(headers.data()).chain(pieces)));
@@ -145,26 +162,19 @@ impl<P: PacketIo + ?Sized> Layer for Tapped<P> {
         sent
     }
 
-    fn gather_at_once(&self) -> usize {
-        self.port.gathers_at_once()
+    fn gathers_at_once(&mut self) -> Option<usize> {
+        self.port.gather()?.gathers_at_once()
     }
 
-    fn send_all_gathered(&mut self, all: &[Gather<'_>]) {
-        self.port.tx_gather_all(all);
+    fn tx_gather_all(&mut self, all: &[Gather<'_>]) {
+        let Some(port) = self.port.gather() else { return };
+        port.tx_gather_all(all);
         if self.switch.running().is_some() {
             let parts = all.iter().map(|one| {
                 let pieces = one.payload.iter().map(|piece| &**piece);
                 std::iter::once(one.headers).chain(pieces)
             });
             self.switch.record(true, parts);
-        }
-    }
-
-    #[inline]
-    fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        match self.switch.running() {
-            Some(number) => self.send_watched(batch, number),
-            None => self.port.tx(batch),
         }
     }
 }

@@ -78,7 +78,7 @@ impl<P: PacketIo> Layer for Many<P> {
         &mut self.0
     }
 
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let count = self.0.rx(batch)?;
         for packet in batch.iter_mut() {
             if let Some(both) = addresses(packet.frame.data_mut()) {
@@ -89,7 +89,7 @@ impl<P: PacketIo> Layer for Many<P> {
         Ok(count)
     }
 
-    fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         for packet in batch.iter_mut() {
             if let Some(both) = addresses(packet.frame.data_mut()) {
                 both.copy_within(4.., 0);

@@ -159,9 +159,12 @@ fn share(lanes: u16, seconds: f64) -> f64 {
     let (begin, mut segments) = (now(), 0);
     while begin.elapsed() < Duration::from_secs_f64(seconds) {
         for _ in 0..16 {
-            match port.gathers_at_once() {
-                0 => assert!(port.tx_gather(&mut frame, &meta, &pieces), "the port takes everything"),
-                _ => port.tx_gather_all(&all),
+            let gather = port.gather().expect("it gathers");
+            match gather.gathers_at_once() {
+                None | Some(0) => {
+                    assert!(gather.tx_gather(&mut frame, &meta, &pieces), "the port takes everything");
+                }
+                _ => gather.tx_gather_all(&all),
             }
             segments += if lanes > 1 { all.len() * SEGMENTS } else { SEGMENTS };
         }

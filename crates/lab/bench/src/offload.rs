@@ -170,7 +170,7 @@ impl Bulk {
     /// Waits for packets that are on their way through workers.
     fn pause(&mut self) {
         if self.workers > 0 {
-            self.receiver.io().wait(Some(Duration::from_millis(10))).expect("a bell");
+            pio::wait([self.receiver.io()], &[], Some(Duration::from_millis(10))).expect("a bell");
         }
     }
 

@@ -27,7 +27,7 @@ impl Layer for Faulty {
         &mut *self.0
     }
 
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let received = self.0.rx(batch)?;
         assert!(received == 0 || !self.1.load(Ordering::SeqCst), "the fault of this test");
         Ok(received)

@@ -81,6 +81,11 @@ impl Bridge {
         &*self.ends[end].port
     }
 
+    /// Both ports.
+    pub fn ports(&mut self) -> [&mut dyn PacketIo; 2] {
+        self.ends.each_mut().map(|end| &mut *end.port as _)
+    }
+
     /// The pipe that leads from port `end` to the other.
     pub fn pipe(&self, end: usize) -> &Pipe {
         &self.ends[end].lane.pipe
@@ -120,7 +125,7 @@ impl Bridge {
         self.more |= batch.len() >= BATCH_MAX;
         if batch.is_empty() {
             // What the kernel has to say of the interface is read when there is time.
-            self.ends[end].port.net_events(&mut self.news);
+            self.ends[end].port.net().into_iter().for_each(|net| net.net_events(&mut self.news));
             self.news.clear();
         }
         let mtu = self.ends[1 - end].port.caps().mtu;

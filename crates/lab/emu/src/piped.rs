@@ -7,13 +7,13 @@
 //! ```
 //!
 //! Time comes from the one that put the layer on, as it does for the taps of `trace`; when the layer wants its owner
-//! back it says so by [`PacketIo::due`].
+//! back it says so by [`Delays::due`](pio::Delays::due).
 
 use crate::bridge::{Bench, Lane};
 use crate::pipe::{Pipe, PipeConfig};
-use base::{Duration, Instant, Rng};
+use base::{Duration, FlowKey, Instant, Rng};
 use pio::{
-    BATCH_MAX, IoError, Layer, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxMeta, TxPacket,
+    BATCH_MAX, Delays, IoError, Layer, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxMeta, TxPacket,
 };
 
 /// When to try again where the port below takes no more, or has no frame.
@@ -131,7 +131,7 @@ impl<C: Fn() -> Instant + Send> Layer for Piped<C> {
         &mut *self.below
     }
 
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let now = self.tick();
         let got = self.below.rx(&mut self.arrived);
         self.more = self.arrived.len() >= BATCH_MAX;
@@ -154,7 +154,7 @@ impl<C: Fn() -> Instant + Send> Layer for Piped<C> {
         }
     }
 
-    fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         let now = self.tick();
         let count = batch.len();
         for mut packet in batch.drain(..) {
@@ -164,15 +164,8 @@ impl<C: Fn() -> Instant + Send> Layer for Piped<C> {
         self.unload().map(|()| count)
     }
 
-    fn due_above(&self) -> Option<Instant> {
-        if self.more {
-            return Some(self.now);
-        }
-        // What was due and is still there found no frame, or no room below.
-        let again = |due: Instant| if due <= self.now { self.now + RETRY } else { due };
-        let dates = self.lanes.iter().map(|lane| lane.pipe.due().map(again));
-        let retry = (!self.outbox.is_empty()).then(|| self.now + RETRY);
-        dates.chain([retry, self.below.due()]).fold(None, Instant::earliest)
+    fn delays(&self) -> Option<&dyn Delays> {
+        Some(self)
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -184,5 +177,24 @@ impl<C: Fn() -> Instant + Send> Layer for Piped<C> {
             std::iter::zip(names, [c.arrived, c.delivered, lacking, c.marked, inside])
         });
         rows.flatten().collect()
+    }
+}
+
+impl<C: Fn() -> Instant + Send> Delays for Piped<C> {
+    fn due(&self) -> Option<Instant> {
+        if self.more {
+            return Some(self.now);
+        }
+        // What was due and is still there found no frame, or no room below.
+        let again = |due: Instant| if due <= self.now { self.now + RETRY } else { due };
+        let dates = self.lanes.iter().map(|lane| lane.pipe.due().map(again));
+        let retry = (!self.outbox.is_empty()).then(|| self.now + RETRY);
+        dates.chain([retry, self.below.delays().and_then(Delays::due)]).fold(None, Instant::earliest)
+    }
+
+    fn on_round_trip(&self, key: &FlowKey, srtt: Duration) {
+        if let Some(below) = self.below.delays() {
+            below.on_round_trip(key, srtt);
+        }
     }
 }

@@ -3,15 +3,13 @@
 use crate::PortId;
 use crate::medium::{Boxes, Meta, Packet, Shared, packet_of};
 use crate::nic;
-use base::Duration;
 use pio::{
-    BATCH_MAX, Caps, IoError, Medium, PIECES_MAX, PacketIo, RxBatch, RxPacket, TxBatch, TxMeta, TxPacket,
-    Wake, Waker,
+    BATCH_MAX, Caps, IoError, Medium, PIECES_MAX, PacketIo, RxBatch, RxPacket, TxBatch, TxGather, TxMeta,
+    TxPacket,
 };
 use ring::{Frame, FramePool, Pages};
 use std::io::IoSlice;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::RawFd;
 
 /// How to make a [`SimPort`].
 #[derive(Clone, Debug)]
@@ -74,16 +72,7 @@ pub struct SimPort {
     tx_ring: usize,
     passes_whole: bool,
     gathers: Option<usize>,
-    waker: Arc<Flag>,
     counts: Counts,
-}
-
-struct Flag(AtomicBool);
-
-impl Waker for Flag {
-    fn wake(&self) {
-        self.0.store(true, Ordering::Release);
-    }
 }
 
 impl SimPort {
@@ -104,7 +93,6 @@ impl SimPort {
             tx_ring: config.tx_ring,
             passes_whole: config.passes_whole,
             gathers: config.gathers,
-            waker: Arc::new(Flag(AtomicBool::new(false))),
             counts: Counts::default(),
         })
     }
@@ -192,8 +180,24 @@ impl PacketIo for SimPort {
         Ok(taken)
     }
 
-    fn gathers(&self) -> Option<usize> {
-        self.gathers
+    fn arm(&mut self, _: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        Ok(self.medium.lock().ports[self.id.0 as usize].inbox.is_empty())
+    }
+
+    fn gather(&mut self) -> Option<&mut dyn TxGather> {
+        if self.gathers.is_some() { Some(self) } else { None }
+    }
+
+    fn stats(&self) -> Vec<(&'static str, u64)> {
+        let counts = Counts::ROWS.iter().zip(self.counts.values()).map(|((name, _), value)| (*name, value));
+        let out = self.pool.slots() - self.pool.available();
+        counts.chain([("no_frame", self.pool.refused()), ("frames_out", u64::from(out))]).collect()
+    }
+}
+
+impl TxGather for SimPort {
+    fn gather_from(&mut self) -> usize {
+        self.gathers.unwrap_or(usize::MAX)
     }
 
     fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
@@ -210,23 +214,5 @@ impl PacketIo for SimPort {
         let sent = self.tx(&mut batch).is_ok_and(|taken| taken == 1);
         batch.into_iter().for_each(|packet| self.pool.retire(packet.frame));
         sent
-    }
-
-    fn wait(&mut self, _timeout: Option<Duration>) -> Result<Wake, IoError> {
-        if self.waker.0.swap(false, Ordering::Acquire) {
-            return Ok(Wake::Interrupted);
-        }
-        let ready = !self.medium.lock().ports[self.id.0 as usize].inbox.is_empty();
-        Ok(if ready { Wake::Ready } else { Wake::Timeout })
-    }
-
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.waker.clone()
-    }
-
-    fn stats(&self) -> Vec<(&'static str, u64)> {
-        let counts = Counts::ROWS.iter().zip(self.counts.values()).map(|((name, _), value)| (*name, value));
-        let out = self.pool.slots() - self.pool.available();
-        counts.chain([("no_frame", self.pool.refused()), ("frames_out", u64::from(out))]).collect()
     }
 }

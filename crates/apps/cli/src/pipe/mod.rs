@@ -10,7 +10,7 @@ use ::lab::{Path as PathWords, pipes};
 use base::{Duration, Instant};
 use emu::{Bridge, LogRow, PipeConfig};
 use listing::{Ends, Meter};
-use pio::{Doze, IoError};
+use pio::IoError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use sock::{Clock, SystemClock};
 use std::io::{BufWriter, IsTerminal, Write};
@@ -155,7 +155,7 @@ fn seconds(s: f64) -> Duration {
 
 fn forward(args: &Args, bridge: &mut Bridge, signals: &Signals, ends: &Ends) -> CliResult {
     let clock = SystemClock::new();
-    let mut doze = Doze::new([bridge.port(0), bridge.port(1)])?;
+    pio::wake_precisely()?;
     let every = args.every.unwrap_or(if std::io::stderr().is_terminal() { 1.0 } else { 0.0 });
     let mut meter = Meter::new(seconds(every), clock.now());
     let end = args.seconds.map(|s| clock.now() + seconds(s));
@@ -176,7 +176,7 @@ fn forward(args: &Args, bridge: &mut Bridge, signals: &Signals, ends: &Ends) -> 
         let next = Instant::earliest(Instant::earliest(due, end), meter.next());
         let sleep = next.map_or(SLEEP_MAX, |next| next.since(now).saturating_sub(spin).min(SLEEP_MAX));
         if sleep > Duration::ZERO {
-            doze.sleep(Some(sleep)).map_err(broken)?;
+            pio::wait(bridge.ports(), &[], Some(sleep)).map_err(broken)?;
         }
     }
     if every > 0.0 && !args.json {

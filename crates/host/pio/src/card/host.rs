@@ -5,9 +5,8 @@ use super::tally::{other_names, receiver_names};
 use super::{ANSWER, Card, SUPERS, Workers};
 use crate::port::*;
 use base::{Addr, Duration, FlowKey, Instant};
-use ring::{Frame, Woken};
+use ring::Frame;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Card {
@@ -211,95 +210,27 @@ impl PacketIo for Card {
         Ok(taken)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
         self.disarm();
         self.pay();
         self.step();
-        if self.woken.rung.swap(false, Ordering::Acquire) {
-            return Ok(Wake::Interrupted);
-        }
-        if timeout == Some(Duration::ZERO) {
-            // For a caller that sleeps in its own poll: from now on the bell is rung.
-            self.armed = true;
-            self.bell.drain();
-            self.bell.flag().announce();
-            let rung = self.woken.rung.swap(false, Ordering::Acquire);
-            return Ok(if rung {
-                Wake::Interrupted
-            } else if self.is_ready() {
-                Wake::Ready
-            } else {
-                Wake::Timeout
-            });
-        }
-        let due = self.due.map(|due| due.since((self.clock)()));
-        let until = [timeout, due].into_iter().flatten().min();
+        self.armed = true;
+        self.bell.drain();
         self.bell.flag().announce();
-        let woken = if self.is_ready() { Ok(Woken::Ready) } else { self.bell.wait(until) };
-        self.bell.flag().awake();
-        let woken = woken.map_err(IoError::Os)?;
-        if self.woken.rung.swap(false, Ordering::Acquire) {
-            return Ok(Wake::Interrupted);
-        }
-        Ok(match woken {
-            Woken::Ready | Woken::Rung => Wake::Ready,
-            Woken::Timeout if until != timeout => Wake::Ready,
-            Woken::Timeout => Wake::Timeout,
-            Woken::Interrupted => Wake::Interrupted,
-        })
+        fds.push(self.bell.fd().as_raw_fd());
+        Ok(!self.is_ready())
     }
 
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.woken.clone()
+    fn claims(&mut self) -> Option<&mut dyn Claims> {
+        if self.caps.shares_kernel_addresses { Some(self) } else { None }
     }
 
-    fn due(&self) -> Option<Instant> {
-        self.due
+    fn net(&mut self) -> Option<&mut dyn NetEvents> {
+        Some(self)
     }
 
-    fn poll_fds(&self) -> Vec<RawFd> {
-        vec![self.bell.fd().as_raw_fd()]
-    }
-
-    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
-        self.claims += 1;
-        let nth = self.claims;
-        let late = || ClaimError::Os(std::io::ErrorKind::TimedOut.into());
-        if !self.ask(Ask::Claim(nth, *claim)) || !self.await_answer(|card| card.claimed.is_some()) {
-            return Err(late());
-        }
-        self.claimed.take().map_or_else(|| Err(late()), |(_, answer)| answer)
-    }
-
-    fn release(&mut self, claim: &PortClaim) {
-        self.ask(Ask::Release(*claim));
-    }
-
-    fn serve(&mut self, claim: &PortClaim, wanted: bool) {
-        self.ask(Ask::Serve(*claim, wanted));
-    }
-
-    fn on_flow(&mut self, key: &FlowKey, lives: bool) {
-        self.ask(Ask::Flow(*key, lives));
-    }
-
-    fn on_round_trip(&mut self, key: &FlowKey, srtt: Duration) {
-        if let Some(round_trips) = &self.round_trips {
-            round_trips.tell(self.steering.strong_flow(key), srtt);
-        }
-    }
-
-    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        if !self.begun {
-            // Without addresses and routes the stack could do nothing.
-            self.await_answer(|card| card.begun);
-        }
-        self.hear();
-        events.append(&mut self.events);
-    }
-
-    fn resolve(&mut self, addr: Addr) {
-        self.ask(Ask::Resolve(addr));
+    fn delays(&self) -> Option<&dyn Delays> {
+        Some(self)
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {
@@ -316,5 +247,74 @@ impl PacketIo for Card {
         let others = others.iter().flat_map(|tally| tally.values());
         all.extend(other_names().iter().map(String::as_str).zip(others));
         all
+    }
+}
+
+impl Claims for Card {
+    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
+        self.claims += 1;
+        let nth = self.claims;
+        let late = || ClaimError::Os(std::io::ErrorKind::TimedOut.into());
+        if !self.ask(Ask::Claim(nth, *claim)) || !self.await_answer(|card| card.claimed.is_some()) {
+            return Err(late());
+        }
+        self.claimed.take().map_or_else(|| Err(late()), |(_, answer)| answer)
+    }
+
+    fn release(&mut self, claim: &PortClaim) {
+        self.ask(Ask::Release(*claim));
+    }
+
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        Some(self)
+    }
+}
+
+impl Sharing for Card {
+    fn serve(&mut self, claim: &PortClaim, wanted: bool) {
+        self.ask(Ask::Serve(*claim, wanted));
+    }
+
+    fn is_ours(&self, _: &FlowKey, _: bool) -> bool {
+        true
+    }
+
+    fn on_flow(&mut self, key: &FlowKey, lives: bool) {
+        self.ask(Ask::Flow(*key, lives));
+    }
+
+    fn hand_over(&mut self, _: &FlowKey, _: &[u8]) -> bool {
+        false
+    }
+
+    fn take_over(&mut self, _: &mut Vec<u8>) -> bool {
+        false
+    }
+}
+
+impl Delays for Card {
+    fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    fn on_round_trip(&self, key: &FlowKey, srtt: Duration) {
+        if let Some(round_trips) = &self.round_trips {
+            round_trips.tell(self.steering.strong_flow(key), srtt);
+        }
+    }
+}
+
+impl NetEvents for Card {
+    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
+        if !self.begun {
+            // Without addresses and routes the stack could do nothing.
+            self.await_answer(|card| card.begun);
+        }
+        self.hear();
+        events.append(&mut self.events);
+    }
+
+    fn resolve(&mut self, addr: Addr) {
+        self.ask(Ask::Resolve(addr));
     }
 }

@@ -6,9 +6,11 @@ use super::{CardConfig, FREE, LONG, OUT_MAX, Steered, Worker};
 use crate::look::look;
 use crate::port::*;
 use crate::sum::complete;
+use crate::wait;
 use base::{Addr, Duration, FlowKey, Instant, SipKey};
-use ring::{Consumer, Frame, Producer, Ringer, SleepFlag};
+use ring::{Consumer, Frame, Producer, Ringer, Sleeper};
 use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,21 +42,6 @@ pub(super) enum News {
     Failed(IoError),
     /// The port works again after an error.
     Well,
-}
-
-/// Wakes the worker at the link.
-#[derive(Clone)]
-pub(super) struct LinkBell {
-    pub(super) flag: Arc<SleepFlag>,
-    pub(super) waker: Arc<dyn Waker>,
-}
-
-impl LinkBell {
-    pub(super) fn ring(&self) {
-        if self.flag.must_ring() {
-            self.waker.wake();
-        }
-    }
 }
 
 /// The queues of the worker at the link.
@@ -98,7 +85,7 @@ pub(super) struct Link {
     turns: u32,
     slept: bool,
     now: Instant,
-    bell: LinkBell,
+    sleeper: Sleeper,
     counts: LinkCounters,
     tally: Arc<Tally>,
     /// The port's own counters, whose names do not change.
@@ -111,6 +98,7 @@ impl Link {
         queues: Queues,
         config: &CardConfig,
         gone: Arc<AtomicBool>,
+        sleeper: Sleeper,
     ) -> Link {
         let names: Vec<_> = io.stats().into_iter().map(|(name, _)| name).collect();
         let port = Arc::new(Tally::new(names.len()));
@@ -132,7 +120,7 @@ impl Link {
             turns: 0,
             slept: false,
             now: Instant::ZERO,
-            bell: LinkBell { flag: Arc::default(), waker: io.waker() },
+            sleeper,
             counts: LinkCounters::default(),
             tally: Arc::new(Tally::new(LinkCounters::ROWS.len())),
             port: (names, port),
@@ -149,8 +137,8 @@ impl Link {
         self.port.clone()
     }
 
-    pub(super) fn bell(&self) -> LinkBell {
-        self.bell.clone()
+    pub(super) fn bell(&self) -> Ringer {
+        self.sleeper.ringer()
     }
 
     /// The port's own counters, now.
@@ -176,13 +164,13 @@ impl Link {
             any = true;
             match ask {
                 Ask::Claim(nth, claim) => {
-                    let answer = self.io.claim(&claim);
+                    let answer = self.io.claims().map_or(Ok(()), |claims| claims.claim(&claim));
                     self.tell(News::Claimed(nth, answer));
                 }
-                Ask::Release(claim) => self.io.release(&claim),
-                Ask::Serve(claim, wanted) => self.io.serve(&claim, wanted),
-                Ask::Flow(key, lives) => self.io.on_flow(&key, lives),
-                Ask::Resolve(addr) => self.io.resolve(addr),
+                Ask::Release(claim) => drop(self.io.claims().map(|claims| claims.release(&claim))),
+                Ask::Serve(claim, wanted) => drop(self.io.sharing().map(|to| to.serve(&claim, wanted))),
+                Ask::Flow(key, lives) => drop(self.io.sharing().map(|to| to.on_flow(&key, lives))),
+                Ask::Resolve(addr) => drop(self.io.net().map(|net| net.resolve(addr))),
             }
         }
         any
@@ -203,8 +191,10 @@ impl Link {
 
     /// Takes the kernel's news of the interface.
     fn hear(&mut self) {
-        self.io.net_events(&mut self.events);
-        self.outbox.extend(self.events.drain(..).map(News::Net));
+        if let Some(net) = self.io.net() {
+            net.net_events(&mut self.events);
+            self.outbox.extend(self.events.drain(..).map(News::Net));
+        }
         if !std::mem::replace(&mut self.begun, true) {
             self.tell(News::Begun);
         }
@@ -370,7 +360,7 @@ impl Worker for Link {
     }
 
     fn due(&self) -> Option<Instant> {
-        Instant::earliest(self.io.due(), self.again.then(|| self.now + RETRY))
+        Instant::earliest(self.io.delays().and_then(Delays::due), self.again.then(|| self.now + RETRY))
     }
 
     fn is_ready(&mut self) -> bool {
@@ -384,17 +374,18 @@ impl Worker for Link {
     fn sleep(&mut self, timeout: Option<Duration>) {
         self.publish_port();
         self.slept = true;
-        self.bell.flag.announce();
+        self.sleeper.flag().announce();
         if !self.is_ready() {
             if self.out + BATCH_MAX > OUT_MAX {
                 // The port has packets, so waiting for it would be no pause.
                 std::thread::sleep(RETRY);
-            } else if let Err(error) = self.io.wait(timeout) {
+            } else if let Err(error) = wait([&mut *self.io], &[self.sleeper.fd().as_raw_fd()], timeout) {
                 self.fail(error);
                 std::thread::sleep(RETRY);
             }
         }
-        self.bell.flag.awake();
+        self.sleeper.flag().awake();
+        self.sleeper.drain();
     }
 
     fn is_over(&self) -> bool {

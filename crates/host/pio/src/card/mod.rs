@@ -38,7 +38,7 @@ mod tests;
 mod threads;
 mod wire;
 
-use self::link::{Ask, Link, LinkBell, News};
+use self::link::{Ask, Link, News};
 use self::mover::{From, Mover};
 use self::receiver::Receiver;
 use self::round_trips::RoundTrips;
@@ -51,7 +51,7 @@ use base::{Duration, Instant, Rng, SipKey};
 use ring::{Consumer, Frame, FramePool, Producer, Ringer, Sleeper, doorbell, queue};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// Most receive workers: those of the published card.
 pub const RECEIVERS_MAX: usize = 13;
@@ -187,10 +187,9 @@ pub struct Card {
     told: bool,
     clock: Clock,
     bell: Sleeper,
-    woken: Arc<HostWaker>,
-    /// Sleep was announced by a `wait` of no time.
+    /// A sleep was announced.
     armed: bool,
-    link: LinkBell,
+    link: Ringer,
     up: Ringer,
     /// Frames were retired that the worker at the link has not been woken for.
     owes: bool,
@@ -202,18 +201,6 @@ pub struct Card {
     round_trips: Option<Arc<RoundTrips>>,
     tallies: Vec<Arc<Tally>>,
     port: (Vec<&'static str>, Arc<Tally>),
-}
-
-struct HostWaker {
-    rung: AtomicBool,
-    ringer: Ringer,
-}
-
-impl Waker for HostWaker {
-    fn wake(&self) {
-        self.rung.store(true, Ordering::Release);
-        self.ringer.ring_anyway();
-    }
 }
 
 /// The workers before they live, and how to wake each.
@@ -260,7 +247,7 @@ impl Card {
                 let wake = move || bell.ring_anyway();
                 threads.start(format!("{name}-up"), mover, life.clone(), wake, move || begin_up(count))?;
                 let bell = link.bell();
-                let wake = move || bell.waker.wake();
+                let wake = move || bell.ring_anyway();
                 threads.start(format!("{name}-link"), link, life, wake, move || begin(count + 1))?;
                 Ok(Workers::Threads { _threads: threads })
             },
@@ -347,11 +334,11 @@ impl Card {
             host: host.clone(),
         };
         let gone = Arc::new(AtomicBool::new(false));
-        let link = Link::new(below, queues, config, gone.clone());
+        let link = Link::new(below, queues, config, gone.clone(), doorbell()?.1);
         let mut tallies: Vec<_> = receivers.iter().map(|(receiver, _)| receiver.tally()).collect();
         tallies.extend([mover.tally(), link.tally()]);
         let (link_bell, port) = (link.bell(), link.port_tally());
-        let workers = live(Made { link, receivers, mover }, host.clone(), &clock)?;
+        let workers = live(Made { link, receivers, mover }, host, &clock)?;
         Ok(Card {
             caps,
             workers,
@@ -377,7 +364,6 @@ impl Card {
             told: false,
             clock,
             bell,
-            woken: Arc::new(HostWaker { rung: AtomicBool::new(false), ringer: host }),
             armed: false,
             link: link_bell,
             up,

@@ -3,10 +3,12 @@ use super::fuzz::card as model;
 use super::wire::{Far, Hands, Wire, segment};
 use super::*;
 use crate::sleep_on;
+use crate::testnet::Wait;
 use ::wire::packet::{Content, parse_frame};
 use ::wire::tcp::Flags;
 use base::Addr;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
 /// How long anything may take before it hangs.
@@ -307,16 +309,14 @@ fn it_ends_while_packets_come() {
 fn sleepers_are_woken() {
     bounded("a sleeper", || {
         let (mut card, far) = threads(&CardConfig::new(1, 1));
-        card.waker().wake();
-        assert_eq!(card.wait(None).expect("a bell"), Wake::Interrupted);
         far.put(segment(0, 0, Flags::ACK, b"x"));
         take(&mut card, |got| !got.is_empty());
-        // One who sleeps in a poll of his own.
-        while card.wait(Some(Duration::ZERO)).expect("a bell") != Wake::Timeout {
+        let mut fds = Vec::new();
+        while !card.arm(&mut fds).expect("a bell") {
             card.rx(&mut RxBatch::new()).expect("the wire is well");
         }
         far.put(segment(0, 1, Flags::ACK, b"x"));
-        assert_eq!(sleep_on(&card.poll_fds(), Some(TIMEOUT)).expect("descriptors"), Wake::Ready);
+        assert_eq!(sleep_on(&fds, Some(TIMEOUT)).expect("descriptors"), Wake::Ready);
         take(&mut card, |got| !got.is_empty());
     });
 }

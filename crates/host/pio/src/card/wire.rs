@@ -6,6 +6,7 @@ use ::wire::tcp::{Flags, Header, Options, Timestamps};
 use base::{Addr, Duration, Instant, Seq};
 use ring::{EventFd, Frame, FramePool};
 use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -30,22 +31,14 @@ pub(super) struct Wire {
     caps: Caps,
     pool: FramePool,
     traffic: Arc<Mutex<Traffic>>,
-    bell: Arc<Bell>,
+    bell: Arc<EventFd>,
 }
 
 /// The far end.
 #[derive(Clone)]
 pub(super) struct Far {
     traffic: Arc<Mutex<Traffic>>,
-    bell: Arc<Bell>,
-}
-
-struct Bell(EventFd);
-
-impl Waker for Bell {
-    fn wake(&self) {
-        self.0.ring();
-    }
+    bell: Arc<EventFd>,
 }
 
 impl Wire {
@@ -63,7 +56,7 @@ impl Wire {
             denies: false,
         };
         let traffic = Arc::new(Mutex::new(traffic));
-        let bell = Arc::new(Bell(EventFd::new().expect("a descriptor")));
+        let bell = Arc::new(EventFd::new().expect("a descriptor"));
         let far = Far { traffic: traffic.clone(), bell: bell.clone() };
         (Wire { caps, pool: FramePool::new(slots, 2048).expect("memory"), traffic, bell }, far)
     }
@@ -89,7 +82,7 @@ impl Far {
     }
 
     pub(super) fn wake(&self) {
-        self.bell.wake();
+        self.bell.ring();
     }
 }
 
@@ -149,18 +142,26 @@ impl PacketIo for Wire {
         Ok(sent)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        if !self.traffic().coming.is_empty() {
-            return Ok(Wake::Ready);
-        }
-        let woken = self.bell.0.wait(timeout).map_err(IoError::Os)?;
-        Ok(if woken == ring::Woken::Timeout { Wake::Timeout } else { Wake::Interrupted })
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        self.bell.drain();
+        fds.push(self.bell.as_fd().as_raw_fd());
+        Ok(self.traffic().coming.is_empty())
     }
 
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.bell.clone()
+    fn claims(&mut self) -> Option<&mut dyn Claims> {
+        Some(self)
     }
 
+    fn net(&mut self) -> Option<&mut dyn NetEvents> {
+        Some(self)
+    }
+
+    fn stats(&self) -> Vec<(&'static str, u64)> {
+        vec![("sent", self.traffic().sent.len() as u64)]
+    }
+}
+
+impl Claims for Wire {
     fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
         self.ask(format!("claim {}", claim.port));
         if self.traffic().denies { Err(ClaimError::InUse) } else { Ok(()) }
@@ -169,13 +170,11 @@ impl PacketIo for Wire {
     fn release(&mut self, claim: &PortClaim) {
         self.ask(format!("release {}", claim.port));
     }
+}
 
+impl NetEvents for Wire {
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
         events.push(NetEvent::Mtu(1500));
-    }
-
-    fn stats(&self) -> Vec<(&'static str, u64)> {
-        vec![("sent", self.traffic().sent.len() as u64)]
     }
 }
 

@@ -32,7 +32,6 @@ use crate::open::OpenError;
 use crate::port::*;
 use crate::steer::Rss;
 use crate::vnet;
-use base::Duration;
 use device::{Device, LINK};
 use ffi::{Mbuf, Received, TxRequest};
 use frames::{Frames, START};
@@ -132,7 +131,6 @@ struct Counts {
     tx_full: u64,
     tx_invalid: u64,
     no_frame: u64,
-    wakeups: u64,
 }
 
 /// Open a device and all its queues.
@@ -496,77 +494,29 @@ impl PacketIo for Dpdk {
         Ok(before - batch.len())
     }
 
-    fn gathers(&self) -> Option<usize> {
-        self.long.as_ref().map(|_| GATHER)
-    }
-
-    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        // Interrupts first: what comes between the look and the sleep ends that.
+        self.sleep.arm(&self.device, self.queue, true);
         self.push();
-        if !self.staged.is_empty() || self.is_down() || payload.len() > PIECES_MAX {
-            return false;
+        let mut early = std::mem::take(&mut self.early);
+        if early.is_empty() {
+            self.receive(&mut early);
         }
-        let len = headers.len() + payload.iter().map(|piece| piece.len()).sum::<usize>();
-        let Some(request) = self.request(meta, headers.data(), len) else { return false };
-        let mut pieces: [&[u8]; 1 + PIECES_MAX] = [&[]; 1 + PIECES_MAX];
-        pieces[0] = headers.data();
-        for (place, piece) in pieces[1..].iter_mut().zip(payload) {
-            *place = piece;
+        self.early = early;
+        if !self.early.is_empty() {
+            return Ok(false);
         }
-        let Some(mbuf) = self.chain(&request, &pieces[..1 + payload.len()]) else { return false };
-        self.staged.push(mbuf);
-        self.requests |= request.sum != 0;
-        // What the device does not take now it is offered again, before all that comes after.
-        self.push();
-        true
+        self.sleep.leave(!self.staged.is_empty()).map_err(IoError::Os)?;
+        fds.extend(self.sleep.poll_fds());
+        Ok(true)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        let mut left = timeout;
-        loop {
-            // Interrupts first: what comes between the look and the sleep ends that.
-            self.sleep.arm(&self.device, self.queue, true);
-            self.push();
-            let mut early = std::mem::take(&mut self.early);
-            if early.is_empty() {
-                self.receive(&mut early);
-            }
-            self.early = early;
-            if !self.early.is_empty() {
-                return Ok(Wake::Ready);
-            }
-            let soon = !self.staged.is_empty();
-            if left == Some(Duration::ZERO) {
-                self.sleep.leave(soon);
-                return Ok(if self.sleep.bell.take() { Wake::Interrupted } else { Wake::Timeout });
-            }
-            let (wake, slept) = self.sleep.sleep(left, soon)?;
-            self.counts.wakeups += 1;
-            if wake != Wake::Timeout {
-                return Ok(wake);
-            }
-            left = left.map(|left| left.saturating_sub(slept));
-        }
+    fn gather(&mut self) -> Option<&mut dyn TxGather> {
+        if self.long.is_some() { Some(self) } else { None }
     }
 
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.sleep.bell.clone()
-    }
-
-    fn poll_fds(&self) -> Vec<RawFd> {
-        self.sleep.poll_fds()
-    }
-
-    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        if self.asked == 0 {
-            events.push(NetEvent::Mtu(self.caps.mtu));
-        }
-        let look = self.device.info.link_news != 0 || self.asked.is_multiple_of(LINK_EVERY);
-        self.asked = self.asked.wrapping_add(1).max(1);
-        let link = if look { self.device.link() } else { self.link };
-        if link != self.link {
-            self.link = link;
-            events.push(NetEvent::Link { up: link != Some(false) });
-        }
+    fn net(&mut self) -> Option<&mut dyn NetEvents> {
+        Some(self)
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {
@@ -579,7 +529,6 @@ impl PacketIo for Dpdk {
             ("tx_full", counts.tx_full),
             ("tx_invalid", counts.tx_invalid),
             ("no_frame", counts.no_frame),
-            ("wakeups", counts.wakeups),
             ("frames_lost", self.frames.as_ref().map_or(0, Frames::strays)),
             // What the device does, 1 or 0.
             ("interrupts", self.has_interrupts().into()),
@@ -601,5 +550,46 @@ impl PacketIo for Dpdk {
             all.extend(names.into_iter().zip(six));
         }
         all
+    }
+}
+
+impl TxGather for Dpdk {
+    fn gather_from(&mut self) -> usize {
+        GATHER
+    }
+
+    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
+        self.push();
+        if !self.staged.is_empty() || self.is_down() || payload.len() > PIECES_MAX {
+            return false;
+        }
+        let len = headers.len() + payload.iter().map(|piece| piece.len()).sum::<usize>();
+        let Some(request) = self.request(meta, headers.data(), len) else { return false };
+        let mut pieces: [&[u8]; 1 + PIECES_MAX] = [&[]; 1 + PIECES_MAX];
+        pieces[0] = headers.data();
+        for (place, piece) in pieces[1..].iter_mut().zip(payload) {
+            *place = piece;
+        }
+        let Some(mbuf) = self.chain(&request, &pieces[..1 + payload.len()]) else { return false };
+        self.staged.push(mbuf);
+        self.requests |= request.sum != 0;
+        // What the device does not take now it is offered again, before all that comes after.
+        self.push();
+        true
+    }
+}
+
+impl NetEvents for Dpdk {
+    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
+        if self.asked == 0 {
+            events.push(NetEvent::Mtu(self.caps.mtu));
+        }
+        let look = self.device.info.link_news != 0 || self.asked.is_multiple_of(LINK_EVERY);
+        self.asked = self.asked.wrapping_add(1).max(1);
+        let link = if look { self.device.link() } else { self.link };
+        if link != self.link {
+            self.link = link;
+            events.push(NetEvent::Link { up: link != Some(false) });
+        }
     }
 }

@@ -3,17 +3,15 @@
 //! A device that has interrupts for received packets wakes the sleeper; they are asked for before each sleep, and the
 //! device is looked at once more behind that. Any other is looked at after a nap, which grows from [`NAP_MIN`] to
 //! [`NAP_MAX`] while nothing comes: that is the latency of the first packet after a pause, and a core that waits uses
-//! about a hundredth of its CPU. Who sleeps by himself has a timer's descriptor that ends the nap.
+//! about a hundredth of its CPU. A timer's descriptor ends the nap.
 
 use super::device::Device;
 use super::eal::{Ear, Held};
 use super::ffi;
-use crate::port::{IoError, Wake};
-use crate::sys::{self, Bell, interest};
+use crate::sys;
 use base::Duration;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
 
 /// The shortest and the longest sleep without a look at the device.
 const NAP_MIN: Duration = Duration::from_micros(50);
@@ -23,7 +21,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How one queue is slept on.
 pub(super) struct Sleep {
-    pub(super) bell: Arc<Bell>,
     /// Where the device tells of packets, if it does.
     interrupts: Option<OwnedFd>,
     /// They are asked for queue by queue; else the device's own descriptor is heard whenever it has some.
@@ -36,14 +33,7 @@ pub(super) struct Sleep {
 impl Sleep {
     pub(super) fn new(device: &Device, queue: u16) -> io::Result<Sleep> {
         let timer = sys::timer()?;
-        let mut sleep = Sleep {
-            bell: Arc::new(Bell::new()?),
-            interrupts: None,
-            armed_by_queue: false,
-            armed: false,
-            timer,
-            nap: NAP_MIN,
-        };
+        let mut sleep = Sleep { interrupts: None, armed_by_queue: false, armed: false, timer, nap: NAP_MIN };
         if device.setup.interrupts != 0 {
             sleep.join(device, queue)?;
         }
@@ -92,27 +82,11 @@ impl Sleep {
         }
     }
 
-    /// One sleep of at most `left`; `soon`: the device owes us something besides packets.
-    pub(super) fn sleep(&mut self, left: Option<Duration>, soon: bool) -> Result<(Wake, Duration), IoError> {
-        let most = self.longest(soon);
-        let time = left.map_or(most, |left| left.min(most));
-        let mut fds = [interest(self.bell.fd(), libc::POLLIN), interest(self.fd(), libc::POLLIN)];
-        let wake = sys::sleep(&self.bell, &mut fds, Some(time))?;
-        self.heard();
-        Ok((wake, time))
-    }
-
-    /// Another program sleeps now, on [`Sleep::poll_fds`].
-    pub(super) fn leave(&mut self, soon: bool) {
+    /// The owner sleeps now, on [`Sleep::poll_fds`]; `soon`: the device owes us something besides packets.
+    pub(super) fn leave(&mut self, soon: bool) -> io::Result<()> {
         self.heard();
         let time = self.longest(soon);
-        let at = |time: Duration| libc::timespec {
-            tv_sec: time.as_secs() as libc::time_t,
-            tv_nsec: time.subsec_nanos().into(),
-        };
-        let once = libc::itimerspec { it_interval: at(Duration::ZERO), it_value: at(time) };
-        // SAFETY: a timer of ours and a readable itimerspec; that is all the call can fail for.
-        unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const once, std::ptr::null_mut()) };
+        sys::set_timer(&self.timer, Some(time))
     }
 
     fn longest(&mut self, soon: bool) -> Duration {
@@ -130,11 +104,6 @@ impl Sleep {
             // SAFETY: an epoll descriptor of ours, to which only the device's descriptors were added.
             unsafe { ffi::ms_dpdk_intr_heard(epoll.as_raw_fd()) };
         }
-    }
-
-    fn fd(&self) -> RawFd {
-        // The kernel skips what is negative.
-        self.interrupts.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 
     pub(super) fn poll_fds(&self) -> Vec<RawFd> {

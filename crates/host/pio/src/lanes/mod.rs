@@ -20,12 +20,12 @@ mod worth;
 
 use self::cut::Reader;
 use self::worth::{Sharing, Worth};
-use crate::layer::Layer;
 use crate::port::*;
-use base::{Duration, Instant};
+use base::{Duration, FlowKey, Instant};
 use ring::{Frame, FramePool, Lost, WorkerPool};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::os::fd::RawFd;
 use wire::ethernet;
 use wire::template::{Summing, Template};
 
@@ -267,8 +267,8 @@ impl Lanes {
         payload: &[IoSlice<'_>],
     ) {
         let len: usize = payload.iter().map(|piece| piece.len()).sum();
-        // There is one for each of those that `gather_at_once` promised to take.
-        let Some(mut frame) = self.take_long_above() else { return };
+        // There is one for each of those that `gathers_at_once` promised to take.
+        let Some(mut frame) = self.take_long() else { return };
         frame.set_range(frame.headroom(), headers.len() + len);
         let (head, rest) = frame.data_mut().split_at_mut(headers.len());
         head.copy_from_slice(headers);
@@ -364,7 +364,7 @@ impl Lanes {
         *next += got;
         let whole = *next == template.count();
         if whole || cut.is_err() {
-            self.retire_above(partial.packet.frame);
+            self.retire(partial.packet.frame);
         } else {
             self.partial.push_front(partial);
         }
@@ -380,7 +380,7 @@ impl Lanes {
                 .and_then(|payload| self.template(packet.frame.data(), &packet.meta, payload));
             let Some(template) = template else {
                 self.counts.invalid += 1;
-                self.retire_above(packet.frame);
+                self.retire(packet.frame);
                 return Ok(());
             };
             self.counts.supers += 1;
@@ -481,7 +481,7 @@ fn sum_of(template: &Template) -> ChecksumOffload {
     ChecksumOffload { start: template.tcp_start() as u16, offset: wire::tcp::CHECKSUM_OFFSET as u16 }
 }
 
-impl Layer for Lanes {
+impl crate::Layer for Lanes {
     type Below = dyn PacketIo;
 
     fn below(&self) -> &Self::Below {
@@ -492,62 +492,43 @@ impl Layer for Lanes {
         &mut *self.below
     }
 
-    fn caps_above(&self) -> &Caps {
+    fn caps(&self) -> &Caps {
         &self.caps
     }
 
-    fn take_long_above(&mut self) -> Option<Frame> {
+    fn take_long(&mut self) -> Option<Frame> {
         let mut frame = self.supers.take()?;
         frame.set_range(self.caps.headroom, 0);
         Some(frame)
     }
 
-    fn retire_above(&mut self, frame: Frame) {
+    fn retire(&mut self, frame: Frame) {
         // Mostly it is short, and so none of ours.
         let ours = frame.capacity() == SLOT && self.supers.owns(&frame);
         if ours { self.supers.retire(frame) } else { self.below.retire(frame) }
     }
 
     #[inline]
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         if self.clear { self.below.rx(batch) } else { self.receive_behind(batch) }
     }
 
     #[inline]
-    fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         if self.clear && is_whole(batch) { self.below.tx(batch) } else { self.send_behind(batch) }
     }
 
-    fn gather_from(&self) -> Option<usize> {
-        Some(GATHER_FROM)
-    }
-
-    fn send_gathered(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
-        let sent = self.cut_one(headers, meta, payload);
-        self.settle();
-        sent
-    }
-
-    fn gather_at_once(&self) -> usize {
-        let alone = self.worker_pool.is_none() || !self.clear || self.sharing.from() == usize::MAX;
-        if alone { 0 } else { (self.supers.available() as usize).min(GATHER_MAX) }
-    }
-
-    fn send_all_gathered(&mut self, all: &[Gather<'_>]) {
-        self.cut_all(all);
-        self.settle();
-    }
-
-    fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
         self.sharing.on_rest();
-        self.below.wait(timeout)
+        self.below.arm(fds)
     }
 
-    fn due_above(&self) -> Option<Instant> {
-        match self.behind_since {
-            None => self.below.due(),
-            Some(since) => Instant::earliest(Some(since + RETRY), self.below.due()),
-        }
+    fn gather(&mut self) -> Option<&mut dyn TxGather> {
+        Some(self)
+    }
+
+    fn delays(&self) -> Option<&dyn Delays> {
+        Some(self)
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -562,5 +543,41 @@ impl Layer for Lanes {
             ("lanes_trials", trials),
             ("lanes_sharing", sharing),
         ]
+    }
+}
+
+impl TxGather for Lanes {
+    fn gather_from(&mut self) -> usize {
+        GATHER_FROM
+    }
+
+    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
+        let sent = self.cut_one(headers, meta, payload);
+        self.settle();
+        sent
+    }
+
+    fn gathers_at_once(&mut self) -> Option<usize> {
+        self.worker_pool.as_ref()?;
+        let alone = !self.clear || self.sharing.from() == usize::MAX;
+        Some(if alone { 0 } else { (self.supers.available() as usize).min(GATHER_MAX) })
+    }
+
+    fn tx_gather_all(&mut self, all: &[Gather<'_>]) {
+        self.cut_all(all);
+        self.settle();
+    }
+}
+
+impl Delays for Lanes {
+    fn due(&self) -> Option<Instant> {
+        let retry = self.behind_since.map(|since| since + RETRY);
+        Instant::earliest(retry, self.below.delays().and_then(Delays::due))
+    }
+
+    fn on_round_trip(&self, key: &FlowKey, srtt: Duration) {
+        if let Some(below) = self.below.delays() {
+            below.on_round_trip(key, srtt);
+        }
     }
 }

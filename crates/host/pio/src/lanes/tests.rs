@@ -70,14 +70,14 @@ fn offer(
     frame.data_mut()[headers..].copy_from_slice(payload);
     let checksum = if summed { Checksum::Offloaded } else { Checksum::Full };
     below.emit_tcp(&header, payload.len(), checksum, frame.data_mut());
-    if gather && batch.is_empty() && payload.len() >= port.gathers().unwrap() {
+    if gather && batch.is_empty() && payload.len() >= port.gather().unwrap().gather_from() {
         frame.set_range(room, headers);
         let mut cuts: Vec<usize> =
             (0..rng.below(9)).map(|_| rng.below(payload.len() as u64) as usize).collect();
         cuts.extend([0, payload.len()]);
         cuts.sort_unstable();
         let pieces: Vec<_> = cuts.windows(2).map(|ends| IoSlice::new(&payload[ends[0]..ends[1]])).collect();
-        if port.tx_gather(&mut frame, &meta, &pieces) {
+        if port.gather().unwrap().tx_gather(&mut frame, &meta, &pieces) {
             port.retire(frame);
             return true;
         }
@@ -142,7 +142,7 @@ fn model(seed: u64, lanes_count: u16) -> Vec<(u32, Vec<u8>)> {
         port.tx(&mut batch).unwrap();
         let mut nothing = RxBatch::new();
         port.rx(&mut nothing).unwrap();
-        if arrived(&mut far, &mut out) == 0 && batch.is_empty() && port.due().is_none() {
+        if arrived(&mut far, &mut out) == 0 && batch.is_empty() && port.delays().unwrap().due().is_none() {
             break;
         }
     }
@@ -172,7 +172,8 @@ fn several_at_once_arrive_in_order_whatever_frames_there_are() {
         let mut batch = TxBatch::new();
         for _ in 0..30 {
             // What waits to be handed over comes before, as in a stack.
-            let room = if batch.is_empty() { port.gathers_at_once() } else { 0 };
+            let room =
+                if batch.is_empty() { port.gather().unwrap().gathers_at_once().unwrap_or(0) } else { 0 };
             let count = rng.below(room as u64 + 1) as usize;
             let payloads: Vec<Vec<u8>> = (0..count)
                 .map(|_| {
@@ -204,7 +205,7 @@ fn several_at_once_arrive_in_order_whatever_frames_there_are() {
                 .iter()
                 .map(|(headers, meta, payload)| Gather { headers, meta: *meta, payload })
                 .collect();
-            port.tx_gather_all(&all);
+            port.gather().unwrap().tx_gather_all(&all);
             if rng.chance(0.5) && offer(&mut *port, &mut batch, &mut rng, seq, b"behind", false) {
                 expected.push((seq, b"behind".to_vec()));
                 seq = seq.wrapping_add(6);
@@ -217,7 +218,8 @@ fn several_at_once_arrive_in_order_whatever_frames_there_are() {
         for round in 0.. {
             assert!(round < 10_000, "stuck with {} of {} segments, seed {seed}", out.len(), expected.len());
             port.tx(&mut batch).unwrap();
-            if arrived(&mut far, &mut out) == 0 && batch.is_empty() && port.due().is_none() {
+            if arrived(&mut far, &mut out) == 0 && batch.is_empty() && port.delays().unwrap().due().is_none()
+            {
                 break;
             }
         }
@@ -228,12 +230,12 @@ fn several_at_once_arrive_in_order_whatever_frames_there_are() {
 #[test]
 fn a_port_that_cuts_and_sums_is_left_alone() {
     let (near, _far) = pair(&PairConfig::offloads()).unwrap();
-    let port = lanes(near, 4);
-    assert_eq!(port.gathers(), None);
+    let mut port = lanes(near, 4);
+    assert!(port.gather().is_none());
     assert!(port.stats().iter().all(|(name, _)| *name != "lanes"), "but for what arrives");
     let (near, _far) = pair(&PairConfig::default()).unwrap();
-    let port = lanes(near, 2);
-    assert!(!port.caps().tx_checksum && port.caps().tso_max > 60_000 && port.gathers().is_some());
+    let mut port = lanes(near, 2);
+    assert!(!port.caps().tx_checksum && port.caps().tso_max > 60_000 && port.gather().is_some());
     assert!(port.stats().contains(&("lanes", 2)));
 }
 
@@ -296,7 +298,7 @@ fn what_lanes_lost_ends_the_port_and_nothing_is_sent() {
     for _ in 0..2 {
         assert!(matches!(port.tx(&mut batch), Err(IoError::Gone)));
         assert!(matches!(port.rx(&mut RxBatch::new()), Err(IoError::Gone)));
-        assert!(port.due().is_none(), "there is nothing to wait for");
+        assert!(Delays::due(&port).is_none(), "there is nothing to wait for");
     }
     assert_eq!(far.rx(&mut RxBatch::new()).unwrap(), 0);
     drop(port);

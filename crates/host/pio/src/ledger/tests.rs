@@ -36,15 +36,15 @@ fn a_port_of_the_program_is_nobody_elses() {
         |port| PortClaim { addr: addr("0.0.0.0"), port, reuse_port: false, ephemeral: true, v6_only: true };
     let listen = |port| PortClaim { ephemeral: false, ..leave(port) };
     let in_use = |result| assert!(matches!(result, Err(ClaimError::InUse)), "{result:?}");
-    xdp.claim(&leave(50_000)).expect("free");
-    in_use(packet.claim(&leave(50_000)));
-    in_use(packet.claim(&listen(50_000)));
-    packet.claim(&leave(50_001)).expect("free");
-    in_use(xdp.claim(&leave(50_001)));
-    in_use(xdp.claim(&listen(50_001)));
-    xdp.release(&leave(50_000));
-    packet.claim(&leave(50_000)).expect("free again");
-    xdp.claim(&leave(50_002)).expect("free");
+    xdp.claims().unwrap().claim(&leave(50_000)).expect("free");
+    in_use(packet.claims().unwrap().claim(&leave(50_000)));
+    in_use(packet.claims().unwrap().claim(&listen(50_000)));
+    packet.claims().unwrap().claim(&leave(50_001)).expect("free");
+    in_use(xdp.claims().unwrap().claim(&leave(50_001)));
+    in_use(xdp.claims().unwrap().claim(&listen(50_001)));
+    xdp.claims().unwrap().release(&leave(50_000));
+    packet.claims().unwrap().claim(&leave(50_000)).expect("free again");
+    xdp.claims().unwrap().claim(&leave(50_002)).expect("free");
     drop(xdp);
-    packet.claim(&listen(50_002)).expect("its owner is gone");
+    packet.claims().unwrap().claim(&listen(50_002)).expect("its owner is gone");
 }

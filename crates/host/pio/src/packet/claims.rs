@@ -12,7 +12,8 @@
 //! Where processes share a port ([`crate::group`]), each has such a socket, with SO_REUSEPORT: the kernel then asks one
 //! of them, and all of them are silent. The first binds without, so that nothing on the kernel is there before us.
 //!
-//! An interface that was deleted and is back is another one to the kernel: [`Claims::move_to`] takes the ports there.
+//! An interface that was deleted and is back is another one to the kernel: [`PortTable::move_to`] takes the ports
+//! there.
 
 use super::filter::{self, Shared, Spread};
 use crate::extensions;
@@ -41,7 +42,7 @@ pub(crate) fn sharing_ends(port: u16) -> String {
 }
 
 /// Claims of one process on one interface, for all queues of a port.
-pub(super) struct Claims {
+pub(super) struct PortTable {
     /// Changed under the lock of the table.
     ifindex: AtomicU32,
     /// The network namespace of the interface.
@@ -55,8 +56,8 @@ pub(super) struct Claims {
 }
 
 // Shared by the cores of an interface: what each reads for a packet lies apart from what some write.
-const _: () = assert!(offset_of!(Claims, table) / 128 != offset_of!(Claims, marks) / 128);
-const _: () = assert!(offset_of!(Claims, table) / 128 != offset_of!(Claims, share) / 128);
+const _: () = assert!(offset_of!(PortTable, table) / 128 != offset_of!(PortTable, marks) / 128);
+const _: () = assert!(offset_of!(PortTable, table) / 128 != offset_of!(PortTable, share) / 128);
 
 struct Table {
     claims: BTreeMap<Key, Claim>,
@@ -117,10 +118,10 @@ impl Key {
     }
 }
 
-impl Claims {
+impl PortTable {
     /// Nothing yet, for `queues` queues on interface `ifindex`; listeners with SO_REUSEPORT will share their ports with
     /// processes that say `share` too, unless that is 0.
-    pub(super) fn new(ifindex: u32, queues: u16, share: u64) -> io::Result<Claims> {
+    pub(super) fn new(ifindex: u32, queues: u16, share: u64) -> io::Result<PortTable> {
         let spread = Spread { queues, ephemeral: None, hash: PeerHash::new(sys::random_words()?) };
         let table = Table {
             claims: BTreeMap::new(),
@@ -135,7 +136,7 @@ impl Claims {
         let marks = (0..PORTS).map(|_| AtomicU8::new(0)).collect();
         let watcher = (share != 0).then(Watcher::new).transpose()?;
         let (ifindex, network) = (AtomicU32::new(ifindex), sys::network()?);
-        Ok(Claims { ifindex, network, marks, table: Line(Mutex::new(table)), share, watcher })
+        Ok(PortTable { ifindex, network, marks, table: Line(Mutex::new(table)), share, watcher })
     }
 
     /// Returns the descriptors that become readable when a group has news or is to be looked at.

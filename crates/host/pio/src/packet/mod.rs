@@ -33,7 +33,7 @@ pub(crate) mod tests;
 
 pub(crate) use ring::fuzz;
 
-use crate::group::{LOOK, Member};
+use crate::group::Member;
 use crate::interfaces::stands_alone;
 use crate::lot::Lot;
 use crate::netlink::{self, Monitor, Scope};
@@ -45,8 +45,8 @@ use crate::sys;
 use crate::vnet;
 use crate::watch::Watch;
 use ::ring::{Frame, FramePool};
-use base::{Addr, Duration, FlowKey, Instant};
-use claims::Claims;
+use base::{Addr, FlowKey, Instant};
+use claims::PortTable;
 pub(crate) use claims::sharing_ends;
 use libc::SOL_PACKET;
 use returns::Fresh;
@@ -117,7 +117,7 @@ impl PacketConfig {
 pub struct Packet {
     caps: Caps,
     socket: Arc<OwnedFd>,
-    claims: Arc<Claims>,
+    claims: Arc<PortTable>,
     whole: bool,
     pool: FramePool,
     ring: Option<Ring>,
@@ -200,7 +200,7 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
         Monitor::open(interface.index, Scope::All).map_err(failed)?.poll(&mut events);
         fit_for_a_wire(config, &events)?;
     }
-    let claims = Arc::new(Claims::new(interface.index, queues, config.share).map_err(failed)?);
+    let claims = Arc::new(PortTable::new(interface.index, queues, config.share).map_err(failed)?);
     let (mut group, fresh) = (None, Arc::new(Fresh::default()));
     let ports = (0..queues).map(|queue| {
         let caps = Caps {
@@ -241,14 +241,14 @@ fn fit_for_a_wire(config: &PacketConfig, news: &[NetEvent]) -> Result<(), OpenEr
 /// `whole` frames.
 fn prepare(
     ifindex: u32,
-    claims: &Claims,
+    claims: &PortTable,
     receive: Receive,
     whole: bool,
 ) -> io::Result<(Arc<OwnedFd>, Option<Ring>)> {
     let socket = Arc::new(sys::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)?);
     let fd = socket.as_raw_fd();
     if whole {
-        Claims::take_all(fd)?;
+        PortTable::take_all(fd)?;
         sys::hear_everybody(fd, ifindex)?;
     } else {
         claims.join(Arc::downgrade(&socket))?;
@@ -297,7 +297,7 @@ impl Packet {
     fn new(
         caps: Caps,
         receive: Receive,
-        claims: Arc<Claims>,
+        claims: Arc<PortTable>,
         fresh: Arc<Fresh>,
         group: &mut Option<u16>,
     ) -> io::Result<Packet> {
@@ -332,6 +332,11 @@ impl Packet {
             blocked: false,
             counts: Counts::default(),
         })
+    }
+
+    /// Returns the descriptors to sleep on.
+    pub(crate) fn poll_fds(&self) -> impl Iterator<Item = RawFd> {
+        self.watch.poll_fds(self.fd())
     }
 
     fn fd(&self) -> RawFd {
@@ -539,7 +544,7 @@ impl Packet {
 }
 
 /// Make `fd` one of the sockets among which the kernel spreads packets.
-fn join_group(fd: RawFd, group: &mut Option<u16>, claims: &Claims) -> io::Result<()> {
+fn join_group(fd: RawFd, group: &mut Option<u16>, claims: &PortTable) -> io::Result<()> {
     let kind = libc::PACKET_FANOUT_CBPF << 16;
     let unique = libc::PACKET_FANOUT_FLAG_UNIQUEID << 16;
     let request = match *group {
@@ -611,82 +616,17 @@ impl PacketIo for Packet {
         Ok(taken)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        if self.ring.as_ref().is_some_and(Ring::has_rest) {
-            return Ok(Wake::Ready);
-        }
-        // Those who share ports look after each other.
-        let most = (!self.shared.is_empty()).then_some(LOOK);
-        let timeout = timeout.into_iter().chain(most).min();
-        self.watch.wait(self.fd(), self.blocked, timeout)
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        Ok(!self.ring.as_ref().is_some_and(Ring::has_rest) && self.watch.arm(self.fd(), self.blocked, fds)?)
     }
 
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.watch.waker()
-    }
-
-    fn poll_fds(&self) -> Vec<RawFd> {
-        self.watch.poll_fds(self.fd())
-    }
-
-    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
+    fn claims(&mut self) -> Option<&mut dyn Claims> {
         // Nothing is the kernel's where everything is ours.
-        if self.whole {
-            return Ok(());
-        }
-        if let Some(member) = self.claims.claim(claim, self.caps.queue)? {
-            member.core(true, false);
-            self.shared.push(Shared { member, told: Told::Nothing });
-        }
-        Ok(())
+        if self.whole { None } else { Some(self) }
     }
 
-    fn release(&mut self, claim: &PortClaim) {
-        let place = Place::of(claim);
-        let at = self.shared.iter().position(|shared| *shared.member.place() == place);
-        if let Some(at) = at.filter(|_| !claim.ephemeral) {
-            let Shared { member, told } = self.shared.swap_remove(at);
-            member.core(false, told == Told::All);
-        }
-        self.claims.release(claim);
-    }
-
-    fn serve(&mut self, claim: &PortClaim, wanted: bool) {
-        let faults = self.member(claim).map_or(0, |member| u64::from(member.serve(wanted).is_err()));
-        self.counts.group_faults += faults;
-    }
-
-    fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {
-        self.shared.is_empty() || self.group_of(key).is_none_or(|group| group.answers(key, opens))
-    }
-
-    fn on_flow(&mut self, key: &FlowKey, lives: bool) {
-        if let Some(group) = self.group_of(key) {
-            group.on_flow(key, lives);
-        }
-    }
-
-    fn hand_over(&mut self, key: &FlowKey, state: &[u8]) -> bool {
-        self.group_of(key).is_some_and(|group| group.hand_over(key, state))
-    }
-
-    fn take_over(&mut self, state: &mut Vec<u8>) -> bool {
-        self.shared.iter().any(|shared| shared.member.take_over(state))
-    }
-
-    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        self.watch.net_events(&mut self.caps, &mut self.down, events);
-        if self.watch.take_left() || self.gone.is_some() {
-            self.seek(events);
-        }
-        // Even without a group now: what one that was left says must be heard, or it would end every sleep.
-        if self.claims.news_fds().is_some() {
-            self.tend(events);
-        }
-    }
-
-    fn resolve(&mut self, addr: Addr) {
-        self.watch.resolve(addr);
+    fn net(&mut self) -> Option<&mut dyn NetEvents> {
+        Some(self)
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {
@@ -712,6 +652,72 @@ impl PacketIo for Packet {
         ];
         all.extend(self.watch.stats());
         all
+    }
+}
+
+impl Claims for Packet {
+    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
+        if let Some(member) = self.claims.claim(claim, self.caps.queue)? {
+            member.core(true, false);
+            self.shared.push(Shared { member, told: Told::Nothing });
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, claim: &PortClaim) {
+        let place = Place::of(claim);
+        let at = self.shared.iter().position(|shared| *shared.member.place() == place);
+        if let Some(at) = at.filter(|_| !claim.ephemeral) {
+            let Shared { member, told } = self.shared.swap_remove(at);
+            member.core(false, told == Told::All);
+        }
+        self.claims.release(claim);
+    }
+
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        Some(self)
+    }
+}
+
+impl Sharing for Packet {
+    fn serve(&mut self, claim: &PortClaim, wanted: bool) {
+        let faults = self.member(claim).map_or(0, |member| u64::from(member.serve(wanted).is_err()));
+        self.counts.group_faults += faults;
+    }
+
+    fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {
+        self.shared.is_empty() || self.group_of(key).is_none_or(|group| group.answers(key, opens))
+    }
+
+    fn on_flow(&mut self, key: &FlowKey, lives: bool) {
+        if let Some(group) = self.group_of(key) {
+            group.on_flow(key, lives);
+        }
+    }
+
+    fn hand_over(&mut self, key: &FlowKey, state: &[u8]) -> bool {
+        self.group_of(key).is_some_and(|group| group.hand_over(key, state))
+    }
+
+    fn take_over(&mut self, state: &mut Vec<u8>) -> bool {
+        self.shared.iter().any(|shared| shared.member.take_over(state))
+    }
+}
+
+impl NetEvents for Packet {
+    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
+        self.watch.net_events(&mut self.caps, &mut self.down, events);
+        if self.watch.take_left() || self.gone.is_some() {
+            self.seek(events);
+        }
+        // Even without a group now: what one that was left says must be heard, or it would end every sleep.
+        if self.claims.news_fds().is_some() {
+            self.tend(events);
+        }
+    }
+
+    fn resolve(&mut self, addr: Addr) {
+        self.watch.resolve(addr);
     }
 }
 

@@ -2,7 +2,9 @@
 //! answered twice; offloads are understood; everything goes back.
 
 use super::*;
+use crate::testnet::Wait;
 use crate::testnet::{Puppet, addr, cable, own_namespace, pattern, within};
+use base::Duration;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,14 +14,14 @@ pub(super) const LISTEN: PortClaim =
 
 /// Choice among frames by a packet socket's filter and the look that follows it, without a socket.
 pub(crate) struct Choice {
-    claims: Claims,
+    claims: PortTable,
     program: Vec<libc::sock_filter>,
 }
 
 impl Choice {
     /// Of packets to these, on interface `ifindex`.
     pub(crate) fn of(ifindex: u32, wanted: &[PortClaim]) -> Choice {
-        let claims = Claims::new(ifindex, 1, 0).expect("a table");
+        let claims = PortTable::new(ifindex, 1, 0).expect("a table");
         for claim in wanted {
             claims.claim(claim, 0).expect("granted");
         }

@@ -12,7 +12,7 @@ mod tests;
 use crate::open::OpenError;
 use crate::port::*;
 use crate::regular;
-use crate::sys::{self, Bell, interest};
+use crate::sys;
 use base::{Duration, Instant};
 use read::Reader;
 pub(crate) use read::fuzz;
@@ -22,7 +22,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::Arc;
 use wire::pcap::LinkType;
 
 /// Longest packet that is played.
@@ -69,7 +68,6 @@ pub struct Pcap {
     /// When the first packet was played, and its date in the file.
     start: Option<(Instant, Instant)>,
     pool: FramePool,
-    bell: Arc<Bell>,
     /// For who sleeps by himself: readable when the next packet is due.
     timer: OwnedFd,
     counts: Counts,
@@ -147,7 +145,6 @@ pub fn open_pcap(config: &PcapConfig) -> Result<Pcap, OpenError> {
         recorder,
         start: None,
         pool: FramePool::new(SLOTS, SLOT).map_err(failed)?,
-        bell: Arc::new(Bell::new().map_err(failed)?),
         timer: sys::timer().map_err(failed)?,
         counts: Counts::default(),
     })
@@ -248,7 +245,7 @@ impl PacketIo for Pcap {
         Ok(count)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
         if let Some(recorder) = &mut self.recorder {
             recorder.flush();
         }
@@ -259,23 +256,9 @@ impl PacketIo for Pcap {
             None if self.ended => Duration::ZERO,
             None => Duration::MAX,
         };
-        if timeout == Some(Duration::ZERO) {
-            sys::set_timer(&self.timer, (due != Duration::MAX).then_some(due)).map_err(IoError::Os)?;
-        }
-        let ours = timeout.is_none_or(|timeout| due <= timeout);
-        let mut fds = [interest(self.bell.fd(), libc::POLLIN)];
-        match sys::sleep(&self.bell, &mut fds, Some(if ours { due } else { timeout.unwrap_or(due) }))? {
-            Wake::Timeout if ours => Ok(Wake::Ready),
-            wake => Ok(wake),
-        }
-    }
-
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.bell.clone()
-    }
-
-    fn poll_fds(&self) -> Vec<RawFd> {
-        vec![self.timer.as_raw_fd()]
+        sys::set_timer(&self.timer, (due != Duration::MAX).then_some(due)).map_err(IoError::Os)?;
+        fds.push(self.timer.as_raw_fd());
+        Ok(!due.is_zero())
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {

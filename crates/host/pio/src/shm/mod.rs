@@ -14,7 +14,7 @@ mod tests;
 use crate::open::OpenError;
 use crate::port::*;
 use crate::spread::start_of;
-use crate::sys::{self, Bell, interest};
+use crate::sys::{self, interest};
 use crate::vnet;
 use base::Duration;
 pub(crate) use lane::fuzz;
@@ -24,7 +24,6 @@ use ring::{Frame, FramePool};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Bytes of the largest super-segment's IP packet.
 const SUPER: usize = 65535;
@@ -65,7 +64,6 @@ pub struct Shm {
     pool: FramePool,
     meeting: Meeting,
     link: Option<Link>,
-    bell: Arc<Bell>,
     /// State of the link as the owner was told last.
     told: Option<bool>,
     empty: u32,
@@ -148,7 +146,6 @@ impl Shm {
             pool: FramePool::new(SLOTS, SLOT)?,
             meeting: Meeting::new(path),
             link: None,
-            bell: Arc::new(Bell::new()?),
             told: None,
             empty: 0,
             counts: Counts::default(),
@@ -332,31 +329,25 @@ impl PacketIo for Shm {
         self.send(batch).map_err(|broken| self.part(broken))
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
         let alone = self.link.is_none();
         if self.is_up() && alone {
-            return Ok(Wake::Ready);
+            return Ok(false);
         }
         if let Some(link) = &mut self.link {
             link.armed = link.consumer.arm();
             if !link.armed {
-                return Ok(Wake::Ready);
+                return Ok(false);
             }
         }
+        // Without one, nothing can tell us when a listener appears that we could connect to.
         let partner = self.link.as_ref().map(|link| link.connection.as_raw_fd()).or(self.meeting.fd());
-        let mut fds = [interest(self.bell.fd(), libc::POLLIN), interest(partner.unwrap_or(-1), libc::POLLIN)];
-        // Nothing can tell us when a listener appears that we could connect to: look again soon.
-        let limit = match partner {
-            Some(_) => timeout,
-            None => Some(timeout.map_or(RETRY, |t| t.min(RETRY))),
-        };
-        let mut wake = sys::sleep(&self.bell, &mut fds, limit)?;
-        if wake == Wake::Timeout && limit != timeout {
-            wake = Wake::Ready;
+        let mut rows = [interest(partner.unwrap_or(-1), libc::POLLIN)];
+        if sys::poll(&mut rows, Some(Duration::ZERO)).map_err(IoError::Os)? == 0 {
+            fds.extend(partner);
+            return Ok(true);
         }
-        if fds[1].revents != 0
-            && let Some(link) = &mut self.link
-        {
+        if let Some(link) = &mut self.link {
             // Whatever was in the connection: the flag may still be up if the partner rang for room or not at
             // all.
             link.armed = false;
@@ -364,23 +355,11 @@ impl PacketIo for Shm {
                 self.link = None;
             }
         }
-        Ok(wake)
+        Ok(false)
     }
 
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.bell.clone()
-    }
-
-    fn poll_fds(&self) -> Vec<RawFd> {
-        self.link.as_ref().map(|link| link.connection.as_raw_fd()).or(self.meeting.fd()).into_iter().collect()
-    }
-
-    /// Only whether the other end is there.
-    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        let up = self.is_up();
-        if self.told.replace(up) != Some(up) {
-            events.push(NetEvent::Link { up });
-        }
+    fn net(&mut self) -> Option<&mut dyn NetEvents> {
+        Some(self)
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {
@@ -398,7 +377,15 @@ impl PacketIo for Shm {
     }
 }
 
+impl NetEvents for Shm {
+    /// Only whether the other end is there.
+    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
+        let up = self.is_up();
+        if self.told.replace(up) != Some(up) {
+            events.push(NetEvent::Link { up });
+        }
+    }
+}
+
 /// More rings than a connection holds.
 const RINGS: usize = 512;
-/// How often one looks for a partner that cannot announce itself.
-const RETRY: Duration = Duration::from_millis(100);

@@ -7,7 +7,10 @@
 use super::mailbox::Outbox;
 use super::{Shared, To};
 use crate::port::*;
+use crate::wait;
 use base::Duration;
+use ring::{Ringer, Sleeper, doorbell};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -23,7 +26,7 @@ pub(super) struct Ended {
 
 /// A thread that keeps the queue of a core that ended.
 struct Keeper {
-    waker: Arc<dyn Waker>,
+    bell: Ringer,
     thread: JoinHandle<()>,
 }
 
@@ -51,18 +54,18 @@ pub(super) fn end<P: PacketIo + 'static>(
     ended.living[usize::from(core)].store(false, Ordering::Release);
     if ended.living(None).is_some() {
         if below.caps().shares_kernel_addresses {
-            let waker = below.waker();
-            let mut queue = Queue { below, core, shared: shared.clone(), outboxes };
+            // Without a bell or a thread the port is dropped, and the kernel has the packets.
+            let Ok((bell, sleeper)) = doorbell() else { return };
+            let mut queue = Queue { below, core, shared: shared.clone(), outboxes, sleeper };
             let thread = Builder::new().name(format!("millstream-queue{core}")).spawn(move || queue.keep());
-            // Without a thread the port is dropped, and the kernel has the packets.
-            keepers.extend(thread.ok().map(|thread| Keeper { waker, thread }));
+            keepers.extend(thread.ok().map(|thread| Keeper { bell, thread }));
         }
         return;
     }
     let all = std::mem::take(&mut *keepers);
     drop(keepers);
     for keeper in &all {
-        keeper.waker.wake();
+        keeper.bell.ring_anyway();
     }
     for keeper in all {
         // What it had to say it has said; its port is dropped either way.
@@ -76,6 +79,7 @@ struct Queue<P> {
     core: u16,
     shared: Arc<Shared>,
     outboxes: Vec<Option<Outbox>>,
+    sleeper: Sleeper,
 }
 
 impl<P: PacketIo> Queue<P> {
@@ -84,13 +88,15 @@ impl<P: PacketIo> Queue<P> {
         let (mut batch, mut events) = (RxBatch::new(), Vec::new());
         while self.shared.ended.living(None).is_some() {
             // The port follows changes of the interface only if it is asked for them.
-            self.below.net_events(&mut events);
-            events.clear();
+            if let Some(net) = self.below.net() {
+                net.net_events(&mut events);
+                events.clear();
+            }
             match self.below.rx(&mut batch) {
                 Err(IoError::Gone) => return,
                 Ok(0) | Err(_) => {
                     // A port that is only down waits as any other.
-                    if self.below.wait(Some(LOOK)).is_err() {
+                    if wait([&mut self.below], &[self.sleeper.fd().as_raw_fd()], Some(LOOK)).is_err() {
                         return;
                     }
                 }

@@ -10,7 +10,7 @@
 //! reach that core:
 //!
 //! * **Prediction.** Where the card's rule is known ([`Rss`]), the stack chooses a local port for which the card brings
-//!   the answer to the asking core ([`PacketIo::answers_here`]). Nothing else is done for such packets.
+//!   the answer to the asking core ([`Claims::answers_here`]). Nothing else is done for such packets.
 //! * **Steering in software.** A packet that arrives at another core is copied to a mailbox of the owner of its port. A
 //!   mailbox has one writer and one reader, and a full one drops and counts.
 //!
@@ -19,7 +19,7 @@
 //!   nothing of these connections, would answer with resets.
 //!
 //! A SYN-ACK that arrives elsewhere than predicted shows that the rule is not the card's. Prediction then ends for the
-//! link, and steering goes on. Owners are known by the claims of exclusive ports ([`PacketIo::claim`]).
+//! link, and steering goes on. Owners are known by the claims of exclusive ports ([`Claims::claim`]).
 
 mod ended;
 mod mailbox;
@@ -30,13 +30,12 @@ mod tests;
 
 pub use rss::Rss;
 
-use crate::layer::Layer;
 use crate::port::*;
-use base::{Duration, Endpoint, FlowKey};
+use base::{Endpoint, FlowKey};
 use ended::Ended;
 use mailbox::{Inbox, Outbox};
 use owners::Owners;
-use ring::{Ringer, SleepFlag, Sleeper, doorbell};
+use ring::{Ringer, Sleeper, doorbell};
 use rss::Prediction;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -55,26 +54,8 @@ const ROUNDS: usize = 4;
 struct Shared {
     owners: Owners,
     prediction: Option<Prediction>,
-    bells: Vec<Bell>,
+    bells: Vec<Ringer>,
     ended: Ended,
-}
-
-/// Wakes a core that sleeps: in its port, or in a poll of its own. On cache lines of its own: its core writes it at
-/// each sleep.
-#[repr(align(128))]
-struct Bell {
-    inside: SleepFlag,
-    waker: Arc<dyn Waker>,
-    outside: Ringer,
-}
-
-impl Bell {
-    fn ring(&self) {
-        if self.inside.must_ring() {
-            self.waker.wake();
-        }
-        self.outside.ring();
-    }
 }
 
 /// The port of one core among several on a card; made by [`steer`].
@@ -90,8 +71,8 @@ pub struct Steered<P: PacketIo + 'static> {
     /// The inbox to look into first.
     turn: usize,
     sleeper: Sleeper,
-    /// This core was about to sleep in a poll of its own when it last asked.
-    outside: bool,
+    /// This core was about to sleep when it last asked.
+    armed: bool,
     counts: Counts,
 }
 
@@ -120,9 +101,9 @@ enum To {
 pub fn steer<P: PacketIo + 'static>(ports: Vec<P>, rule: Option<&Rss>) -> io::Result<Vec<Steered<P>>> {
     let cores = ports.len();
     let (mut bells, mut sleepers) = (Vec::new(), Vec::new());
-    for port in &ports {
-        let (outside, sleeper) = doorbell()?;
-        bells.push(Bell { inside: SleepFlag::new(), waker: port.waker(), outside });
+    for _ in &ports {
+        let (bell, sleeper) = doorbell()?;
+        bells.push(bell);
         sleepers.push(sleeper);
     }
     let prediction = rule.and_then(|rule| Prediction::new(rule, cores));
@@ -147,7 +128,7 @@ pub fn steer<P: PacketIo + 'static>(ports: Vec<P>, rule: Option<&Rss>) -> io::Re
         inboxes,
         turn: 0,
         sleeper,
-        outside: false,
+        armed: false,
         counts: Counts::default(),
     });
     Ok(steered.collect())
@@ -305,7 +286,7 @@ fn is_advertisement(packet: &Packet, frame: &[u8]) -> bool {
         )
 }
 
-impl<P: PacketIo + 'static> Layer for Steered<P> {
+impl<P: PacketIo + 'static> crate::Layer for Steered<P> {
     type Below = P;
 
     fn below(&self) -> &P {
@@ -316,8 +297,8 @@ impl<P: PacketIo + 'static> Layer for Steered<P> {
         &mut self.below
     }
 
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
-        if std::mem::take(&mut self.outside) {
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        if std::mem::take(&mut self.armed) {
             self.sleeper.flag().awake();
             self.sleeper.drain();
         }
@@ -338,47 +319,18 @@ impl<P: PacketIo + 'static> Layer for Steered<P> {
         Ok(batch.len() - start)
     }
 
-    fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        if timeout == Some(Duration::ZERO) {
-            // The caller may sleep in a poll of its own after this.
-            self.sleeper.flag().announce();
-            self.outside = true;
-            return if self.has_mail() { Ok(Wake::Ready) } else { self.below.wait(timeout) };
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        self.sleeper.flag().announce();
+        self.armed = true;
+        if self.has_mail() || !self.below.arm(fds)? {
+            return Ok(false);
         }
-        let shared = self.shared.clone();
-        let inside = &shared.bells[usize::from(self.core)].inside;
-        inside.announce();
-        let woken = if self.has_mail() { Ok(Wake::Ready) } else { self.below.wait(timeout) };
-        inside.awake();
-        match woken {
-            Ok(Wake::Interrupted) if self.has_mail() => Ok(Wake::Ready),
-            woken => woken,
-        }
+        fds.push(self.sleeper.fd().as_raw_fd());
+        Ok(true)
     }
 
-    fn descriptors(&self) -> Vec<RawFd> {
-        let mut all = self.below.poll_fds();
-        all.push(self.sleeper.fd().as_raw_fd());
-        all
-    }
-
-    fn claim_above(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
-        self.below.claim(claim)?;
-        self.shared.owners.claim(self.core, claim);
-        Ok(())
-    }
-
-    fn release_above(&mut self, claim: &PortClaim) {
-        self.shared.owners.release(self.core, claim);
-        self.below.release(claim);
-    }
-
-    fn steers_above(&self) -> bool {
-        true
-    }
-
-    fn answers_above(&self, key: &FlowKey) -> bool {
-        self.shared.prediction.as_ref().is_none_or(|prediction| prediction.answers_at(key, self.core))
+    fn claims(&mut self) -> Option<&mut dyn Claims> {
+        Some(self)
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -391,5 +343,30 @@ impl<P: PacketIo + 'static> Layer for Steered<P> {
             ("rss_predicts", predicts.into()),
             ("rss_wrong", wrong),
         ]
+    }
+}
+
+impl<P: PacketIo + 'static> Claims for Steered<P> {
+    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
+        if let Some(below) = self.below.claims() {
+            below.claim(claim)?;
+        }
+        self.shared.owners.claim(self.core, claim);
+        Ok(())
+    }
+
+    fn release(&mut self, claim: &PortClaim) {
+        self.shared.owners.release(self.core, claim);
+        if let Some(below) = self.below.claims() {
+            below.release(claim);
+        }
+    }
+
+    fn answers_here(&self, key: &FlowKey) -> bool {
+        self.shared.prediction.as_ref().is_none_or(|prediction| prediction.answers_at(key, self.core))
+    }
+
+    fn sharing(&mut self) -> Option<&mut dyn Sharing> {
+        self.below.claims()?.sharing()
     }
 }

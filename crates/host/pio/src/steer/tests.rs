@@ -2,7 +2,9 @@
 //! are the card's choice, and end when they are not; a core that sleeps wakes.
 
 use super::*;
+use crate::testnet::Wait;
 use crate::{Pair, PairConfig, pair};
+use base::Duration;
 use base::{Addr, Rng, Seq};
 use wire::packet::{Below, Checksum, Link};
 use wire::tcp::{Header, Options};
@@ -339,15 +341,13 @@ fn an_answer_elsewhere_than_predicted_ends_prediction() {
     assert!((0..CORES).all(|core| cable.cores[core].answers_here(&FlowKey::new(own(port), peer(80)))));
 }
 
-/// The two ways in which cores sleep.
 #[test]
 fn mail_wakes_a_sleeper() {
     let mut cable = cable(None);
     cable.cores[1].claim(&ephemeral(50_000)).expect("granted");
     let frame = segment(peer(80), own(50_000), Flags::ACK, b"wake");
-    // In a poll of its own.
-    assert_eq!(cable.cores[1].wait(Some(Duration::ZERO)).expect("a live pair"), Wake::Timeout);
-    let fds = cable.cores[1].poll_fds();
+    let mut fds = Vec::new();
+    assert!(cable.cores[1].arm(&mut fds).expect("a live pair"));
     assert_eq!(crate::sleep_on(&fds, Some(Duration::ZERO)).expect("descriptors"), Wake::Timeout);
     cable.put(0, &frame);
     assert!(cable.got(0).is_empty());
@@ -356,7 +356,7 @@ fn mail_wakes_a_sleeper() {
     assert_eq!(cable.got(1), std::slice::from_ref(&frame));
     assert_eq!(crate::sleep_on(&fds, Some(Duration::ZERO)).expect("descriptors"), Wake::Timeout);
 
-    // In the port, however the two meet.
+    // However the two meet.
     let mut sleeper = cable.cores.remove(1);
     let (ask, asked) = std::sync::mpsc::channel();
     let rounds = if cfg!(miri) { 5 } else { 500 };
@@ -417,7 +417,6 @@ fn the_queue_of_a_core_that_ended_is_served_by_the_others() {
 fn cores_share_no_cache_lines() {
     const LINES: usize = 128;
     let aligned = [
-        align_of::<Bell>(),
         align_of::<crate::xdp::XdpPort>(),
         align_of::<Steered<crate::xdp::XdpPort>>(),
         align_of::<crate::packet::Packet>(),

@@ -8,6 +8,27 @@
 //! flows for three seconds each), otherwise by a hash of its own, so a core may receive segments of another
 //! core's flow.
 
+impl TxGather for Tap {
+    fn gather_from(&mut self) -> usize {
+        GATHER
+    }
+
+    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
+        // What goes wrong here goes wrong again when the packet is queued, and is dealt with there.
+        let sent = self.write_pieces(headers, meta, payload).unwrap_or(false);
+        self.counts.tx += u64::from(sent);
+        sent
+    }
+}
+
+impl NetEvents for Tap {
+    /// The kernel's end of the cable has addresses and routes of its own, which are not ours: only MTU and
+    /// link state concern us.
+    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
+        self.watch.net_events(&mut self.caps, &mut self.down, events);
+    }
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -19,11 +40,10 @@ use crate::spread::start_of;
 use crate::sys::{self, check_len};
 use crate::vnet;
 use crate::watch::Watch;
-use base::{Addr, Duration};
+use base::Addr;
 use ring::{Frame, FramePool};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
 
 const DEVICE: &std::ffi::CStr = c"/dev/net/tun";
 /// Bytes of the largest super-segment's IP packet.
@@ -328,17 +348,6 @@ impl PacketIo for Tap {
         if got == 0 && self.down { Err(IoError::Down) } else { Ok(got) }
     }
 
-    fn gathers(&self) -> Option<usize> {
-        Some(GATHER)
-    }
-
-    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
-        // What goes wrong here goes wrong again when the packet is queued, and is dealt with there.
-        let sent = self.write_pieces(headers, meta, payload).unwrap_or(false);
-        self.counts.tx += u64::from(sent);
-        sent
-    }
-
     fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         let mut taken = 0;
         self.blocked = false;
@@ -367,22 +376,16 @@ impl PacketIo for Tap {
         Ok(taken)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        self.watch.wait(self.fd.as_raw_fd(), self.blocked, timeout)
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        self.watch.arm(self.fd.as_raw_fd(), self.blocked, fds)
     }
 
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.watch.waker()
+    fn gather(&mut self) -> Option<&mut dyn TxGather> {
+        Some(self)
     }
 
-    fn poll_fds(&self) -> Vec<RawFd> {
-        self.watch.poll_fds(self.fd.as_raw_fd())
-    }
-
-    /// The kernel's end of the cable has addresses and routes of its own, which are not ours: only MTU and
-    /// link state concern us.
-    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        self.watch.net_events(&mut self.caps, &mut self.down, events);
+    fn net(&mut self) -> Option<&mut dyn NetEvents> {
+        Some(self)
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {

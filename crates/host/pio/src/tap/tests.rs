@@ -2,7 +2,9 @@
 //! through a tap, with offloads and without, as root and as nobody.
 
 use super::*;
+use crate::testnet::Wait;
 use crate::testnet::{Puppet, addr, own_namespace, pattern};
+use base::Duration;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
@@ -186,24 +188,6 @@ fn wrong_requests_are_refused_not_sent() {
     assert_eq!(tap.counts.tx, 0);
     assert!(tap.tx_gather(&mut headers, &TxMeta::default(), &many[1..]));
     assert_eq!((tap.counts.tx, headers.len()), (1, 54));
-}
-
-#[test]
-fn waker_rings() {
-    if !own_namespace() {
-        return;
-    }
-    let mut tap = open_one(demo("ms-f"));
-    let mut events = Vec::new();
-    while tap.wait(Some(Duration::from_millis(50))).unwrap() == Wake::Ready {
-        tap.net_events(&mut events);
-        tap.rx(&mut RxBatch::new()).unwrap();
-    }
-    let waker = tap.waker();
-    let ringer = std::thread::spawn(move || waker.wake());
-    assert_eq!(tap.wait(Some(Duration::from_secs(5))).unwrap(), Wake::Interrupted);
-    ringer.join().unwrap();
-    assert_eq!(tap.wait(Some(Duration::ZERO)).unwrap(), Wake::Timeout);
 }
 
 /// Runs in a process of its own: two programs on one tap would have half of each other's connections.

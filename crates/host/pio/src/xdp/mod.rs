@@ -54,7 +54,6 @@ pub use port::XdpPort;
 use crate::netlink::{Monitor, Scope};
 use crate::open::OpenError;
 use crate::port::{BATCH_MAX, Caps, Medium};
-use crate::sys::Bell;
 use bpf::sys::Hook;
 use device::Device;
 use lane::{Grant, Lane, LaneConfig};
@@ -251,7 +250,6 @@ fn open_port(
     let scope = if config.whole { Scope::Link } else { Scope::All };
     let monitor =
         Monitor::open(device.index, scope).map_err(|e| OpenError::os("follow the kernel's network", e))?;
-    let bell = Bell::new().map_err(|e| OpenError::os("make an eventfd", e))?;
     let tx_checksum = lanes[0].grant.tx_metadata;
     let supers = has_supers(device, config, lanes[0].grant).then(|| Supers::open(device.index)).transpose();
     let supers = supers.map_err(|e| refused("open a packet socket for super-segments", e))?;
@@ -283,7 +281,6 @@ fn open_port(
         config: config.clone(),
         steering: steering.clone(),
         monitor,
-        bell: Arc::new(bell),
         mtu: device.mtu,
     }))
 }

@@ -8,16 +8,12 @@ use super::supers::Supers;
 use crate::netlink::Monitor;
 use crate::port::*;
 use crate::sum;
-use crate::sys::{self, Bell};
+use crate::sys;
 use base::{Addr, Duration, Instant};
 use ring::{Frame, FramePool};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// Longest sleep without a look at the interface: sockets whose interface went away never wake by themselves.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Longest sleep while the interface is down, or while the kernel has not taken all sent packets.
-const LOOK_SOON: Duration = Duration::from_millis(20);
 /// Bytes of an Ethernet header.
 const LINK: usize = 14;
 
@@ -29,7 +25,6 @@ struct Counters {
     tx_kicks: u64,
     tx_refused: u64,
     no_frame: u64,
-    wakeups: u64,
 }
 
 /// One core's share of a network interface: one or more queues by AF_XDP.
@@ -61,8 +56,7 @@ pub struct XdpPort {
     pub(super) monitor: Monitor,
     /// Events that opening the port has read already.
     early: Vec<NetEvent>,
-    bell: Arc<Bell>,
-    /// Descriptors that [`PacketIo::wait`] polls: the bell, the monitor, those of others, the lanes.
+    /// Descriptors that [`PacketIo::arm`] polls: the monitor, those of others, the lanes.
     pub(super) watched: Vec<libc::pollfd>,
     also: Vec<RawFd>,
     /// The kernel said that the interface is down, and has not said otherwise.
@@ -86,8 +80,6 @@ pub struct XdpPort {
     counters: Counters,
     /// Frames that had been received when the kernel was last asked for other news.
     known_at: u64,
-    /// Time slept since the interface was last looked at.
-    unlooked: Duration,
 }
 
 pub(super) struct Parts {
@@ -101,14 +93,12 @@ pub(super) struct Parts {
     pub(super) config: XdpConfig,
     pub(super) steering: Arc<Steering>,
     pub(super) monitor: Monitor,
-    pub(super) bell: Arc<Bell>,
     pub(super) mtu: usize,
 }
 
 impl XdpPort {
     pub(super) fn new(parts: Parts) -> XdpPort {
-        let Parts { caps, lanes, lane, queues, pool, supers, keep, config, steering, monitor, bell, mtu } =
-            parts;
+        let Parts { caps, lanes, lane, queues, pool, supers, keep, config, steering, monitor, mtu } = parts;
         let mut port = XdpPort {
             caps,
             lanes,
@@ -122,7 +112,6 @@ impl XdpPort {
             steering,
             monitor,
             early: Vec::new(),
-            bell,
             watched: Vec::new(),
             also: Vec::new(),
             down: false,
@@ -137,7 +126,6 @@ impl XdpPort {
             unsent: false,
             counters: Counters::default(),
             known_at: 0,
-            unlooked: Duration::ZERO,
         };
         port.watch();
         port.refill();
@@ -165,14 +153,14 @@ impl XdpPort {
     }
 
     /// Descriptors more whose news end a sleep; their owner keeps them open.
-    pub(crate) fn watch_also(&mut self, fds: &[RawFd]) {
+    pub(crate) fn watch_also(&mut self, fds: impl Iterator<Item = RawFd>) {
         self.also.extend(fds);
         self.watch();
     }
 
-    /// Has [`PacketIo::wait`] poll the lanes as they are now.
+    /// Has [`PacketIo::arm`] poll the lanes as they are now.
     pub(super) fn watch(&mut self) {
-        let fds = [self.bell.fd(), self.monitor.fd()].into_iter();
+        let fds = [self.monitor.fd()].into_iter();
         let fds = fds.chain(self.also.iter().copied()).chain(self.lanes.iter().map(Lane::fd));
         self.watched = fds.map(|fd| sys::interest(fd, libc::POLLIN)).collect();
     }
@@ -249,18 +237,17 @@ impl XdpPort {
         health.map_err(|error| self.failure(error))
     }
 
-    /// One sleep. News of the kernel's are read at once, lest they cut the next sleep short.
-    fn sleep(&mut self, time: Duration) -> Result<Wake, IoError> {
-        let wake = sys::sleep(&self.bell, &mut self.watched, Some(time))?;
-        self.counters.wakeups += 1;
-        if wake != Wake::Timeout && self.watched[1].revents != 0 {
+    /// Is there something to be woken for? News of the kernel's are read at once, lest they cut the next sleep short.
+    fn has_news(&mut self) -> Result<bool, IoError> {
+        let ready = sys::poll(&mut self.watched, Some(Duration::ZERO)).map_err(IoError::Os)?;
+        if self.watched[0].revents != 0 {
             self.monitor.expect_news();
             self.look_early();
         }
-        Ok(wake)
+        Ok(ready > 0)
     }
 
-    /// Reads the kernel's news, for the next call of [`PacketIo::net_events`].
+    /// Reads the kernel's news, for the next call of [`NetEvents::net_events`].
     fn look_early(&mut self) {
         let mut events = std::mem::take(&mut self.early);
         self.look_at_kernel(&mut events);
@@ -413,70 +400,38 @@ impl PacketIo for XdpPort {
         }
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
         self.refill();
         if self.lanes.iter_mut().any(Lane::is_ready) {
-            return Ok(Wake::Ready);
+            return Ok(false);
         }
-        // Who sleeps elsewhere asks this before each sleep. If packets came since the last, it was they that ended it;
-        // other news that wait will end the next one.
+        // If packets came since the last sleep, it was they that ended it; other news that wait will end the next one.
         let came = std::mem::replace(&mut self.known_at, self.counters.rx_frames) != self.counters.rx_frames;
-        if timeout == Some(Duration::ZERO) && came && !self.down && !self.unsent {
-            return Ok(Wake::Timeout);
-        }
-        let mut left = timeout;
-        loop {
-            let slice = if self.down || self.unsent { LOOK_SOON } else { LOOK_AGAIN };
-            let sleep = left.map_or(slice, |left| left.min(slice));
-            match self.sleep(sleep)? {
-                Wake::Timeout => {}
-                wake => return Ok(wake),
+        if !came || self.down || self.unsent {
+            if self.has_news()? {
+                return Ok(false);
             }
-            // A short sleep, to a timer of the stack's, does not cost that look. Who sleeps elsewhere is not timed.
-            self.unlooked += sleep;
-            if self.unlooked >= slice || sleep.is_zero() {
-                self.unlooked = Duration::ZERO;
-                let was_down = self.down;
-                if self.gone.is_some() {
-                    self.look_early();
-                }
-                match self.still_down() {
-                    Ok(()) if was_down || self.unsent => return Ok(Wake::Ready),
-                    Ok(()) | Err(IoError::Down) => {}
-                    Err(error) => return Err(error),
-                }
+            let was_down = self.down;
+            if self.gone.is_some() {
+                self.look_early();
             }
-            left = left.map(|left| left.saturating_sub(sleep));
-            if left == Some(Duration::ZERO) {
-                return Ok(Wake::Timeout);
+            match self.still_down() {
+                Ok(()) if was_down || self.unsent => return Ok(false),
+                Ok(()) | Err(IoError::Down) => {}
+                Err(error) => return Err(error),
             }
         }
+        fds.extend(self.lanes.iter().map(Lane::fd).chain([self.monitor.fd()]));
+        Ok(true)
     }
 
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.bell.clone()
-    }
-
-    fn poll_fds(&self) -> Vec<RawFd> {
-        self.lanes.iter().map(Lane::fd).chain([self.monitor.fd()]).collect()
-    }
-
-    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
+    fn claims(&mut self) -> Option<&mut dyn Claims> {
         // Nothing is the kernel's where everything is ours.
-        if self.steering.is_whole() { Ok(()) } else { self.steering.claim(claim) }
+        if self.steering.is_whole() { None } else { Some(self) }
     }
 
-    fn release(&mut self, claim: &PortClaim) {
-        self.steering.release(claim);
-    }
-
-    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        events.append(&mut self.early);
-        self.look_at_kernel(events);
-    }
-
-    fn resolve(&mut self, addr: Addr) {
-        self.monitor.resolve(addr);
+    fn net(&mut self) -> Option<&mut dyn NetEvents> {
+        Some(self)
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {
@@ -487,7 +442,6 @@ impl PacketIo for XdpPort {
             ("tx_kicks", c.tx_kicks),
             ("tx_refused", c.tx_refused),
             ("no_frame", c.no_frame),
-            ("wakeups", c.wakeups),
             ("frames_free", self.pool.available().into()),
             ("frames_lent", self.pool.lent().into()),
             ("frames_lost", self.pool.strays()),
@@ -508,5 +462,26 @@ impl PacketIo for XdpPort {
         stats.push(("rings_broken", self.rings_broken));
         stats.extend(self.monitor.stats());
         stats
+    }
+}
+
+impl Claims for XdpPort {
+    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
+        self.steering.claim(claim)
+    }
+
+    fn release(&mut self, claim: &PortClaim) {
+        self.steering.release(claim);
+    }
+}
+
+impl NetEvents for XdpPort {
+    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
+        events.append(&mut self.early);
+        self.look_at_kernel(events);
+    }
+
+    fn resolve(&mut self, addr: Addr) {
+        self.monitor.resolve(addr);
     }
 }

@@ -4,7 +4,7 @@ use crate::Errno;
 use crate::engine::Engine;
 use crate::transport::Transport;
 use base::{Duration, Instant};
-use pio::{IoError, Wake};
+use pio::IoError;
 use stack::{Core, Notice, Turn};
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -132,16 +132,12 @@ impl Machine for Engine {
     }
 
     fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
-        let port = self.core.io();
         // The port arms itself for a sleep, and takes note of what ended the last one.
-        match port.wait(Some(Duration::ZERO)) {
-            Ok(Wake::Timeout) => fds.extend(port.poll_fds()),
+        match self.core.io().arm(fds) {
             // A descriptor of a port that is down may be readable for as long as it is.
-            Err(IoError::Down) => {}
-            Ok(_) => return Ok(false),
-            Err(error) => return Err(error),
+            Err(IoError::Down) => Ok(true),
+            armed => armed,
         }
-        Ok(true)
     }
 
     fn next_timeout(&self) -> Option<Instant> {

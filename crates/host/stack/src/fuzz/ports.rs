@@ -1,9 +1,9 @@
 //! The ports of a core against a plain list of who holds what, and a kernel that keeps books.
 
 use base::{Addr, Duration, Endpoint, FlowKey, Input, Instant, SipKey};
-use pio::{Caps, ClaimError, IoError, Medium, PacketIo, PortClaim, RxBatch, TxBatch, Wake, Waker};
+use pio::{Caps, ClaimError, Claims, IoError, Medium, PacketIo, PortClaim, RxBatch, TxBatch};
 use ring::Frame;
-use std::sync::Arc;
+use std::os::fd::RawFd;
 
 use crate::ops::OpError;
 use crate::tables::ports::{Binding, Ports};
@@ -46,7 +46,7 @@ impl Kernel {
     }
 }
 
-impl PacketIo for Kernel {
+impl Claims for Kernel {
     fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
         assert_ne!(claim.port, 0);
         assert!(!self.granted.contains(claim), "{claim:?} is ours already");
@@ -77,7 +77,9 @@ impl PacketIo for Kernel {
         let at = self.granted.iter().position(|other| other == claim);
         self.granted.swap_remove(at.unwrap_or_else(|| panic!("{claim:?} was not ours")));
     }
+}
 
+impl PacketIo for Kernel {
     fn caps(&self) -> &Caps {
         &self.caps
     }
@@ -96,16 +98,12 @@ impl PacketIo for Kernel {
         Ok(0)
     }
 
-    fn wait(&mut self, _: Option<Duration>) -> Result<Wake, IoError> {
-        Ok(Wake::Timeout)
+    fn arm(&mut self, _: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        Ok(true)
     }
 
-    fn waker(&self) -> Arc<dyn Waker> {
-        struct Nobody;
-        impl Waker for Nobody {
-            fn wake(&self) {}
-        }
-        Arc::new(Nobody)
+    fn claims(&mut self) -> Option<&mut dyn Claims> {
+        Some(self)
     }
 }
 

@@ -38,7 +38,7 @@ impl Core {
     fn ask(&mut self) {
         while let Some(question) = self.questions.pop() {
             if self.port.caps.shares_kernel_addresses {
-                self.port.io.resolve(question.addr);
+                self.port.io.net().into_iter().for_each(|net| net.resolve(question.addr));
             } else if question.addr.is_v4() {
                 self.ask_arp(question);
             } else {

@@ -205,8 +205,8 @@ impl Core {
     /// Tells the round trip to a port that holds packets ([`pio::Card`]).
     #[inline(never)]
     fn tell_port(&mut self, flow: Option<Flow>, key: &FlowKey) {
-        if let Some(srtt) = self.round_trip(flow) {
-            self.port.io.on_round_trip(key, srtt);
+        if let (Some(srtt), Some(delays)) = (self.round_trip(flow), self.port.io.delays()) {
+            delays.on_round_trip(key, srtt);
         }
     }
 

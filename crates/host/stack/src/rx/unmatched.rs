@@ -78,7 +78,8 @@ impl Core {
         }
         // What is left of a flow here may be revived here, whichever member has the bucket now.
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
-        if above.is_none() && !self.looping && !self.port.io.is_ours(sender.key, opens) {
+        let mut is_ours = || self.port.io.sharing().is_none_or(|sharing| sharing.is_ours(sender.key, opens));
+        if above.is_none() && !self.looping && !is_ours() {
             return self.drops.count(PacketDrop::AnothersFlow);
         }
         let listener = self.listeners.find(local, sender.hash);

@@ -155,7 +155,7 @@ impl Ports {
         let entry = self.port_mut(key.local().port);
         entry.users += 1;
         if entry.shared {
-            io.on_flow(key, true);
+            io.sharing().into_iter().for_each(|sharing| sharing.on_flow(key, true));
         }
     }
 
@@ -166,7 +166,7 @@ impl Ports {
         let entry = self.port_mut(port);
         entry.users -= 1;
         if entry.shared {
-            io.on_flow(key, false);
+            io.sharing().into_iter().for_each(|sharing| sharing.on_flow(key, false));
         }
         if entry.users == 0 && entry.bound == 0 {
             self.idle(io, now, port);
@@ -181,8 +181,10 @@ impl Ports {
 
     /// A listener that holds `local` wants new connections, or no more.
     pub(crate) fn serve(&self, io: &mut dyn PacketIo, local: Endpoint, wanted: bool) {
-        if let Some(at) = self.find(local, true).filter(|_| !local.addr.is_loopback()) {
-            io.serve(&self.bindings[&local.port][at].claim(), wanted);
+        if let Some(at) = self.find(local, true).filter(|_| !local.addr.is_loopback())
+            && let Some(sharing) = io.sharing()
+        {
+            sharing.serve(&self.bindings[&local.port][at].claim(), wanted);
         }
     }
 
@@ -192,7 +194,7 @@ impl Ports {
             return;
         }
         for claimed in self.claims.remove(&port).into_iter().flatten() {
-            io.release(&claimed.claim);
+            release(io, &claimed.claim);
         }
         let entry = self.port_mut(port);
         entry.shared = false;
@@ -222,7 +224,7 @@ impl Ports {
             }
             let (claimed, lent_for) = (std::mem::take(&mut entry.claimed), entry.lent_for);
             for v4 in [true, false].into_iter().filter(|&v4| claimed[usize::from(v4)]) {
-                io.release(&ephemeral(port, v4));
+                release(io, &ephemeral(port, v4));
             }
             self.forget_lent(lent_for, port);
         }
@@ -231,13 +233,13 @@ impl Ports {
     /// Gives everything back.
     pub(crate) fn release_all(&mut self, io: &mut dyn PacketIo) {
         for claimed in std::mem::take(&mut self.claims).into_values().flatten() {
-            io.release(&claimed.claim);
+            release(io, &claimed.claim);
         }
         self.lent_count = 0;
         for port in std::mem::take(&mut self.lent).into_values().flatten() {
             let claimed = self.port(port).claimed;
             for v4 in [true, false].into_iter().filter(|&v4| claimed[usize::from(v4)]) {
-                io.release(&ephemeral(port, v4));
+                release(io, &ephemeral(port, v4));
             }
         }
     }
@@ -286,7 +288,7 @@ impl Ports {
             claimed.holders += 1;
             return Ok(());
         }
-        match io.claim(&claim) {
+        match io.claims().map_or(Ok(()), |io| io.claim(&claim)) {
             Ok(()) => {
                 claims.push(Claimed { claim, holders: 1 });
                 Ok(())
@@ -364,7 +366,7 @@ impl Ports {
         self.forget(binding);
         let Some(claims) = self.claims.get_mut(&binding.local.port) else { return };
         if !needed && let Some(at) = claims.iter().position(|c| c.holders == 0) {
-            io.release(&claims.swap_remove(at).claim);
+            release(io, &claims.swap_remove(at).claim);
         }
     }
 
@@ -389,11 +391,12 @@ impl Ports {
         let start = destination.wrapping_add(u32::from(self.counters[counter]));
         let family = usize::from(local.is_v4());
         let key_of = |port| FlowKey::new(Endpoint::new(local, port), remote);
+        let mut io = io.claims();
         let lent = self.lent.get(&destination).map_or(&[][..], Vec::as_slice);
         for step in 0..lent.len().min(LENT_TRIES) {
             let (port, entry) = self.nth_lent(lent, start, step);
             let key = key_of(port);
-            let answers = looped || io.answers_here(&key);
+            let answers = looped || io.as_ref().is_none_or(|io| io.answers_here(&key));
             if entry.claimed[family] && entry.bound == 0 && answers && is_free(&key) {
                 self.advance(counter, step as u32, hash);
                 return Ok(key);
@@ -413,7 +416,7 @@ impl Ports {
                     continue;
                 }
                 let key = key_of(port);
-                if predicts && !io.answers_here(&key) {
+                if predicts && io.as_ref().is_some_and(|io| !io.answers_here(&key)) {
                     passed_by = true;
                     continue;
                 }
@@ -421,7 +424,8 @@ impl Ports {
                     continue;
                 }
                 if lacks {
-                    if let Err(error) = io.claim(&ephemeral(port, local.is_v4())) {
+                    let claim = ephemeral(port, local.is_v4());
+                    if let Err(error) = io.as_mut().map_or(Ok(()), |io| io.claim(&claim)) {
                         refused = Some(refusal(error)).filter(|&e| e != OpError::AddrInUse);
                         // What one port is refused for the next one would be, too.
                         claims = refused.is_none();
@@ -497,6 +501,13 @@ impl Ports {
 fn ephemeral(port: u16, v4: bool) -> PortClaim {
     let addr = if v4 { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
     PortClaim { addr, port, reuse_port: false, ephemeral: true, v6_only: true }
+}
+
+/// Gives a port back to the kernel.
+fn release(io: &mut dyn PacketIo, claim: &PortClaim) {
+    if let Some(io) = io.claims() {
+        io.release(claim);
+    }
 }
 
 fn refusal(error: ClaimError) -> OpError {

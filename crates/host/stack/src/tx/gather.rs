@@ -22,10 +22,12 @@ impl Port {
     /// super-segment, or its payload lies in too many pieces. Before anything else is done to the port or the
     /// connection, [`Port::send_gathered`] is to follow.
     pub(super) fn gathers(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit) -> bool {
+        let Some(mut at_once) = self.at_once else { return false };
         if self.gathered.is_empty() {
-            self.at_once = self.io.gathers_at_once();
+            at_once = self.io.gather().and_then(|io| io.gathers_at_once()).unwrap_or(0);
+            self.at_once = Some(at_once);
         }
-        if self.at_once < 2 {
+        if at_once < 2 {
             return false;
         }
         let headers = self.below.len() + tx.header.len();
@@ -44,7 +46,7 @@ impl Port {
         copy[..headers].copy_from_slice(&data[..headers]);
         self.put_back(frame);
         self.gathered.push(Gathered { tx: *tx, headers: copy, len: headers, meta });
-        if self.gathered.len() >= self.at_once {
+        if self.gathered.len() >= at_once {
             self.send_gathered(tcp, pool);
         }
         true
@@ -79,7 +81,9 @@ impl Port {
             }
         });
         let count = self.gathered.len();
-        self.io.tx_gather_all(&all[..count]);
+        if let Some(io) = self.io.gather() {
+            io.tx_gather_all(&all[..count]);
+        }
         self.sent += count as u32;
         self.bytes += self.gathered.drain(..).map(|of| of.len as u64 + u64::from(of.tx.len)).sum::<u64>();
     }

@@ -55,7 +55,7 @@ pub(crate) struct Port {
     direct_from: usize,
     /// Super-segments that go there together, if the port takes several better than one by one: how many it takes, and
     /// those that wait for more of their connection, which is the one addressed last.
-    at_once: usize,
+    at_once: Option<usize>,
     gathered: Vec<Gathered>,
     /// Bytes built since the core began.
     pub(crate) bytes: u64,
@@ -96,7 +96,10 @@ impl Port {
         let link = (caps.medium == Medium::Ethernet).then_some(Link { dst: [0; 6], src: caps.mac });
         let (src, dst) = (Addr::UNSPECIFIED_V4, Addr::UNSPECIFIED_V4);
         let below = Below { link, src, dst, tos: 0, ttl: 0, label: 0 };
-        let direct_from = io.gathers().unwrap_or(usize::MAX);
+        let (direct_from, at_once) = match io.gather() {
+            None => (usize::MAX, None),
+            Some(gather) => (gather.gather_from(), gather.gathers_at_once()),
+        };
         Port {
             io,
             caps,
@@ -112,7 +115,7 @@ impl Port {
             waiting: 0,
             sent: 0,
             direct_from,
-            at_once: 0,
+            at_once,
             gathered: Vec::new(),
             bytes: 0,
             limits,
@@ -330,7 +333,8 @@ impl Port {
             *place = IoSlice::new(piece);
             (count, held) = (count + 1, held + piece.len());
         }
-        let sent = held == len && self.io.tx_gather(&mut frame, &meta, &pieces[..count]);
+        let pieces = &pieces[..count];
+        let sent = held == len && self.io.gather().is_some_and(|io| io.tx_gather(&mut frame, &meta, pieces));
         self.put_back(frame);
         if sent {
             self.bytes += (headers + len) as u64;

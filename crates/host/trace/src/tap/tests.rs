@@ -73,7 +73,7 @@ impl<P: PacketIo> Layer for InTwo<P> {
         &mut self.0
     }
 
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let got = self.0.rx(batch)?;
         batch.iter_mut().step_by(2).for_each(|part| part.meta.more = true);
         Ok(got)
@@ -96,12 +96,13 @@ fn what_is_gathered_together_is_recorded_each() {
     let (a, _b) = pair(&PairConfig::default()).unwrap();
     let lanes = pio::Lanes::over(Box::new(a), 2, "lane", || Instant::ZERO, |_| {}).unwrap();
     let (mut a, switch) = tapped(lanes);
-    assert!(a.gathers_at_once() > 1, "the tap is not in the way");
+    let gather = a.gather().expect("lanes gather");
+    assert!(gather.gathers_at_once() > Some(1), "the tap is not in the way");
     let mut taken = capture(&switch, || Instant::ZERO, 100, 65_536);
     let payload = [IoSlice::new(&[1; 30]), IoSlice::new(&[2; 90])];
     // No port would send these; they are recorded as all that is handed over.
     let one = |pieces| Gather { headers: &[0; 54], meta: TxMeta::default(), payload: pieces };
-    a.tx_gather_all(&[one(&payload), one(&payload[..1])]);
+    gather.tx_gather_all(&[one(&payload), one(&payload[..1])]);
     let mut out = Vec::new();
     assert_eq!(taken.drain(0, &mut out), 2);
     assert_eq!(lengths(&out), [(100, 174), (84, 84)]);

@@ -50,7 +50,7 @@ impl<P: PacketIo> Layer for Few<P> {
         &mut self.below
     }
 
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         if self.waiting.is_empty() {
             self.below.rx(&mut self.fresh)?;
             self.waiting.extend(self.fresh.drain(..));
@@ -64,7 +64,7 @@ impl<P: PacketIo> Layer for Few<P> {
         Ok(count)
     }
 
-    fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         let mut sent = 0;
         while !batch.is_empty() {
             let count = self.most.min(BATCH_MAX).min(batch.len());

@@ -2,13 +2,12 @@
 //! stack asks for packets, all of it by one segment, and its frames are free again. As a card, it does not look into
 //! what others have in their caches: of full segments on the way only the last of a batch is read, but for tests.
 
-use base::{Duration, Endpoint, Seq};
+use base::{Endpoint, Seq};
 use pio::{
     BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxChecksum, RxMeta, RxPacket, TxBatch, TxPacket,
-    Wake, Waker,
 };
 use ring::{Frame, FramePool};
-use std::sync::Arc;
+use std::os::fd::RawFd;
 use wire::packet::{Below, Checksum, parse_ip};
 use wire::tcp::{Flags, Header, Options};
 
@@ -86,13 +85,6 @@ impl Ideal {
     }
 }
 
-/// No thread sleeps here.
-pub(super) struct Never;
-
-impl Waker for Never {
-    fn wake(&self) {}
-}
-
 impl PacketIo for Ideal {
     fn caps(&self) -> &Caps {
         &self.caps
@@ -128,12 +120,8 @@ impl PacketIo for Ideal {
         Ok(count)
     }
 
-    fn wait(&mut self, _: Option<Duration>) -> Result<Wake, IoError> {
-        Ok(Wake::Ready)
-    }
-
-    fn waker(&self) -> Arc<dyn Waker> {
-        Arc::new(Never)
+    fn arm(&mut self, _: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        Ok(false)
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {

@@ -45,7 +45,7 @@ impl Layer for Link {
         &mut self.below
     }
 
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         if self.waiting.is_empty() {
             self.below.rx(&mut self.fresh)?;
             if self.manner.mixed {

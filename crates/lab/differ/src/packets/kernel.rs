@@ -257,7 +257,7 @@ impl Bench {
             let next = self.due.first_key_value().map_or(NAP, |((at, _), ())| at.since(now).min(NAP));
             if !next.is_zero() {
                 // An interrupted sleep is looked after as a sleep that is over.
-                drop(self.tap.wait(Some(next)));
+                drop(pio::wait([&mut self.tap], &[], Some(next)));
             }
         }
     }

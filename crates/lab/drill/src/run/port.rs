@@ -1,11 +1,10 @@
 //! The port of the host under test: what the script injects comes in, what the stack sends is kept with its time.
 
-use base::{Duration, Instant};
-use pio::{
-    BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxMeta, Wake, Waker,
-};
+use base::Instant;
+use pio::{BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxMeta};
 use ring::{Frame, FramePool, Pages};
 use std::collections::VecDeque;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -62,13 +61,6 @@ pub(super) struct ScriptPort {
     pool: FramePool,
     wire: Shared,
     time: Time,
-}
-
-/// Nothing ever sleeps here.
-struct Awake;
-
-impl Waker for Awake {
-    fn wake(&self) {}
 }
 
 impl ScriptPort {
@@ -130,11 +122,8 @@ impl PacketIo for ScriptPort {
         Ok(sent)
     }
 
-    fn wait(&mut self, _timeout: Option<Duration>) -> Result<Wake, IoError> {
-        Ok(Wake::Timeout)
-    }
-
-    fn waker(&self) -> Arc<dyn Waker> {
-        Arc::new(Awake)
+    /// Nothing ever sleeps here.
+    fn arm(&mut self, _: &mut Vec<RawFd>) -> Result<bool, IoError> {
+        Ok(true)
     }
 }

@@ -8,7 +8,7 @@ use crate::play::{Host, Meeting, play};
 use crate::scripts::Script;
 use base::Duration;
 use drill::run::Profile;
-use pio::PacketIo;
+use ring::doorbell;
 use sock::{Clock, SystemClock};
 use std::net::SocketAddrV4;
 use std::sync::Arc;
@@ -53,15 +53,17 @@ impl Bed {
             Who::Kernel => None,
         };
         let ((near_net, near_tap), (far_net, far_tap)) = (self.near.parts(), self.far.parts());
-        path.set_bell(End::Far, far_tap.waker());
+        let bell = || doorbell().map_err(|e| e.to_string());
+        let ((far_bell, far_sleeper), (near_bell, near_sleeper)) = (bell()?, bell()?);
+        path.set_bell(End::Far, far_bell);
         if who == Who::Kernel {
-            path.set_bell(End::Near, near_tap.waker());
+            path.set_bell(End::Near, near_bell);
         }
         let (stop, meeting) = (AtomicBool::new(false), Meeting::default());
         let (told, late) = std::thread::scope(|scope| {
-            let mut turning = vec![scope.spawn(|| turn(far_tap, &path, End::Far, &stop))];
+            let mut turning = vec![scope.spawn(|| turn(far_tap, &path, (End::Far, far_sleeper), &stop))];
             if who == Who::Kernel {
-                turning.push(scope.spawn(|| turn(near_tap, &path, End::Near, &stop)));
+                turning.push(scope.spawn(|| turn(near_tap, &path, (End::Near, near_sleeper), &stop)));
             }
             let witness = scope.spawn(|| witness(&stop));
             let far = scope.spawn(|| {

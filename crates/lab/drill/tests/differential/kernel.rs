@@ -4,7 +4,8 @@ use crate::path::{End, Path};
 use crate::play::{Host, Set, Socket};
 use base::{Addr, Duration};
 use pio::{PacketIo, RxBatch, Tap, TapConfig, TxBatch, TxMeta, TxPacket};
-use rustix::fd::{AsFd, OwnedFd};
+use ring::Sleeper;
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::net::{self, sockopt};
 use std::fs::File;
 use std::io;
@@ -99,10 +100,15 @@ pub(crate) fn enter(netns: &File) -> Result<(), String> {
 }
 
 /// Carries frames between a tap and the path until told to stop.
-pub(crate) fn turn(tap: &mut Tap, path: &Path, end: End, stop: &AtomicBool) -> Result<(), String> {
+pub(crate) fn turn(
+    tap: &mut Tap,
+    path: &Path,
+    (end, mut bell): (End, Sleeper),
+    stop: &AtomicBool,
+) -> Result<(), String> {
     let (clock, mut received, mut sent) = (SystemClock::new(), RxBatch::new(), TxBatch::new());
     while !stop.load(Ordering::Acquire) {
-        tap.net_events(&mut Vec::new());
+        pio::NetEvents::net_events(tap, &mut Vec::new());
         let got = tap.rx(&mut received).map_err(|e| format!("{e:?}"))?;
         for packet in received.drain(..) {
             path.enter(end, packet.frame.data(), clock.now());
@@ -119,7 +125,8 @@ pub(crate) fn turn(tap: &mut Tap, path: &Path, end: End, stop: &AtomicBool) -> R
         if got == 0 {
             let most = Duration::from_millis(100);
             let time = path.next(end).map_or(most, |at| at.since(clock.now()).min(most));
-            tap.wait(Some(time)).map_err(|e| format!("{e:?}"))?;
+            pio::wait([tap], &[bell.fd().as_raw_fd()], Some(time)).map_err(|e| format!("{e:?}"))?;
+            bell.drain();
         }
     }
     Ok(())

@@ -2,12 +2,10 @@
 
 use crate::path::{End, Path};
 use crate::play::{Host, Set, Socket};
-use base::{Addr, Duration, Endpoint, Instant};
+use base::{Addr, Endpoint, Instant};
 use drill::run::{Profile, set_sysctl, settings};
-use pio::{
-    BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxPacket, Wake, Waker,
-};
-use ring::{Frame, FramePool, Pages, Ringer, Sleeper};
+use pio::{BATCH_MAX, Caps, Delays, IoError, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxPacket};
+use ring::{Frame, FramePool, Pages, Sleeper};
 use sock::{Clock, Engine, Family, Fd, Limits, RecvFlags, Runner, SendFlags, Stack, SystemClock};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io;
@@ -27,18 +25,10 @@ struct PathPort {
     clock: SystemClock,
 }
 
-struct Bell(Ringer);
-
-impl Waker for Bell {
-    fn wake(&self) {
-        self.0.ring_anyway();
-    }
-}
-
 impl PathPort {
     fn new(path: Arc<Path>) -> io::Result<PathPort> {
         let (ringer, bell) = ring::doorbell()?;
-        path.set_bell(End::Near, Arc::new(Bell(ringer)));
+        path.set_bell(End::Near, ringer);
         let caps = Caps::plain("path", 1500, Medium::Ethernet, [0x02, 0x4d, 0x53, 0, 0, 1]);
         let pool = FramePool::with_pages(FRAMES, SLOT, Pages::Normal)?;
         Ok(PathPort { caps, pool, path, bell, clock: SystemClock::new() })
@@ -80,24 +70,20 @@ impl PacketIo for PathPort {
         Ok(taken)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
         self.bell.drain();
-        let arrives = self.due().map(|at| at.since(self.clock.now()));
-        let first = arrives.is_some_and(|time| timeout.is_none_or(|most| time <= most));
-        pio::sleep_on(&self.poll_fds(), if first { arrives } else { timeout })?;
-        Ok(if first { Wake::Ready } else { Wake::Timeout })
+        fds.push(self.bell.fd().as_raw_fd());
+        Ok(self.due().is_none_or(|at| at > self.clock.now()))
     }
 
-    fn waker(&self) -> Arc<dyn Waker> {
-        Arc::new(Bell(self.bell.ringer()))
+    fn delays(&self) -> Option<&dyn Delays> {
+        Some(self)
     }
+}
 
+impl Delays for PathPort {
     fn due(&self) -> Option<Instant> {
         self.path.next(End::Near)
-    }
-
-    fn poll_fds(&self) -> Vec<RawFd> {
-        vec![self.bell.fd().as_raw_fd()]
     }
 }
 

@@ -1,8 +1,8 @@
 //! The path between two ends: what it does to which segment, and what it saw.
 
 use base::{Duration, Instant};
-use pio::Waker;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use ring::Ringer;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use wire::packet::{Content, parse_frame};
 use wire::tcp::{Flags, Segment};
 
@@ -104,7 +104,7 @@ struct Inner {
     flying: [Vec<(Instant, Vec<u8>)>; 2],
     /// When the link to each end is free again, as seen from there.
     free: [Instant; 2],
-    bells: [Option<Arc<dyn Waker>>; 2],
+    bells: [Option<Ringer>; 2],
 }
 
 impl Path {
@@ -117,7 +117,7 @@ impl Path {
     }
 
     /// Rung when something is under way to `end`.
-    pub(crate) fn set_bell(&self, end: End, bell: Arc<dyn Waker>) {
+    pub(crate) fn set_bell(&self, end: End, bell: Ringer) {
         self.lock().bells[end as usize] = Some(bell);
     }
 
@@ -150,7 +150,7 @@ impl Path {
         }
         if let Some(bell) = inner.bells[to].clone() {
             drop(inner);
-            bell.wake();
+            bell.ring_anyway();
         }
     }
 

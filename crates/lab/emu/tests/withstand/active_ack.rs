@@ -71,7 +71,7 @@ impl Layer for Card {
         &mut self.below
     }
 
-    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let before = batch.len();
         batch.append(&mut self.held);
         let mut fresh = RxBatch::new();

@@ -5,7 +5,7 @@ use crate::harness::{Family, PORT, assert_clean, core_config, seeded};
 use crate::peer::{Peer, Plan};
 use base::{Duration, Endpoint, Instant, Rng};
 use emu::{CoreHost, Host, HostId, Network, PipeConfig, PortConfig, RssCard};
-use pio::{Rss, Wake, steer};
+use pio::{Rss, steer};
 use stack::{Core, CoreConfig};
 
 const CORES: u16 = 4;
@@ -28,7 +28,7 @@ impl Host for Machine {
             Machine::Client(cores) => loop {
                 let next = cores.iter_mut().map(|core| core.step(now)).fold(None, Instant::earliest);
                 let ready = |core: &mut CoreHost<Peer>| {
-                    core.core.io().wait(Some(Duration::ZERO)).expect("a simulated port") == Wake::Ready
+                    !core.core.io().arm(&mut Vec::new()).expect("a simulated port")
                 };
                 if !cores.iter_mut().any(ready) {
                     return next;

@@ -3,9 +3,11 @@
 
 use super::super::tests::{LISTEN, attempt};
 use super::super::*;
+use crate::testnet::Wait;
 use crate::testnet::{
     Puppet, addr, another_namespace, cable, cable_to, own_namespace, this_namespace, within,
 };
+use base::Duration;
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;

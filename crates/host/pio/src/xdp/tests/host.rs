@@ -3,7 +3,7 @@
 use crate::netlink;
 use crate::testnet::{addr, another_namespace, own_namespace, this_namespace, within};
 use crate::xdp::{XdpConfig, XdpPort, open_xdp_with};
-use crate::{NetEvent, OpenError, PacketIo, PortClaim};
+use crate::{NetEvent, NetEvents, OpenError, PortClaim};
 use base::Duration;
 use std::fs::File;
 use std::io::ErrorKind;

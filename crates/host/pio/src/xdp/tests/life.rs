@@ -3,13 +3,16 @@
 #![allow(clippy::disallowed_methods)] // real interfaces take real time
 
 use super::host::{Cable, OURS, PEER, listener};
+use crate::testnet::Wait;
 use crate::testnet::{Puppet, addr, pattern};
 use crate::xdp::device::Device;
 use crate::xdp::{NATIVE_FIRST, XdpConfig, open_ports, open_xdp, open_xdp_spec};
+use crate::{Claims, NetEvents};
 use crate::{IoError, NetEvent, OpenError, PacketIo, RxBatch, TxBatch, TxMeta, TxPacket, Wake, netlink};
 use base::Duration;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -171,8 +174,8 @@ fn bereaved() {
     let start = Instant::now();
     let (mut events, mut down) = (Vec::new(), false);
     while start.elapsed() < Duration::from_secs(20) {
-        port.net_events(&mut events);
-        let wait = port.wait(Some(Duration::from_millis(10))).map(drop);
+        port.net().unwrap().net_events(&mut events);
+        let wait = crate::wait([&mut *port], &[], Some(Duration::from_millis(10))).map(drop);
         let gone = [port.rx(&mut RxBatch::new()).map(drop), wait];
         let says_down = gone.iter().any(|result| matches!(result, Err(IoError::Down)));
         if says_down && !std::mem::replace(&mut down, true) {
@@ -222,17 +225,17 @@ fn a_bell_ends_the_wait_and_time_does() {
         start = Instant::now();
     }
     assert!(start.elapsed() >= Duration::from_millis(50));
-    let waker = port.waker();
-    waker.wake();
-    assert_eq!(port.wait(None).unwrap(), Wake::Interrupted);
+    let (bell, mut sleeper) = ring::doorbell().unwrap();
+    let on_bell = [sleeper.fd().as_raw_fd()];
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(30));
-            waker.wake();
+            bell.ring_anyway();
         });
-        assert_eq!(port.wait(None).unwrap(), Wake::Interrupted);
+        assert_eq!(crate::wait([&mut port], &on_bell, None).unwrap(), Wake::Ready);
     });
-    assert_eq!(port.wait(Some(Duration::ZERO)).unwrap(), Wake::Timeout);
+    sleeper.drain();
+    assert_eq!(crate::wait([&mut port], &on_bell, Some(Duration::ZERO)).unwrap(), Wake::Timeout);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 #![allow(clippy::disallowed_methods)] // real interfaces take real time
 
 use super::host::{Cable, OURS, listener};
+use crate::testnet::Wait;
 use crate::xdp::{XdpConfig, XdpPort, open_xdp_spec};
+use crate::{Claims, NetEvents};
 use crate::{PacketIo, RxBatch};
 use base::Duration;
 use std::collections::BTreeSet;
@@ -76,7 +78,7 @@ fn the_queue_of_a_core_that_ended_is_not_the_kernels() {
     let begin = Instant::now();
     while sources.len() < FLOWS {
         assert!(begin.elapsed() < Duration::from_secs(20), "{} of {FLOWS} flows came", sources.len());
-        core.net_events(&mut Vec::new());
+        core.net().unwrap().net_events(&mut Vec::new());
         core.wait(Some(Duration::from_millis(100))).unwrap();
         core.rx(&mut batch).unwrap();
         for packet in batch.drain(..) {

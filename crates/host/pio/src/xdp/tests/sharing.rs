@@ -1,6 +1,8 @@
 //! Goal: the kernel and we share one interface and one address, and each gets what is its own.
 
 use super::host::{Cable, OURS, OURS6, PEER, listener, resolve};
+use crate::Claims;
+use crate::testnet::Wait;
 use crate::testnet::{Puppet, addr};
 use crate::xdp::XdpPort;
 use crate::{ClaimError, PacketIo, PortClaim, RxBatch};

@@ -2,6 +2,7 @@
 //! batch; what no kernel would send is refused; every long frame comes back.
 
 use super::host::{Cable, OURS, OURS6, PEER, listener, resolve};
+use crate::Claims;
 use crate::testnet::{Puppet, addr, pattern};
 use crate::xdp::{XdpConfig, XdpMode};
 use crate::{ChecksumOffload, PacketIo, PortClaim, SegmentationOffload, TxBatch, TxMeta, TxPacket, sys};

@@ -2,6 +2,7 @@
 //! the packets, and everything that was not claimed stays with the kernel.
 
 use super::host::{Cable, OURS, OURS6, listener};
+use crate::Claims;
 use crate::testnet::{Puppet, addr, pattern};
 use crate::xdp::{XdpConfig, XdpMode};
 use crate::{PacketIo, PortClaim};

@@ -2,6 +2,7 @@
 //! are used again all the same.
 use super::*;
 use crate::fuzz::ports::Kernel;
+use pio::Claims;
 
 const RANGE: (u16, u16) = (32_768, 60_999);
 const OWN: Addr = Addr::v4([10, 0, 0, 1]);
@@ -168,7 +169,21 @@ impl pio::Layer for Hashing {
         &mut self.kernel
     }
 
-    fn answers_above(&self, key: &FlowKey) -> bool {
+    fn claims(&mut self) -> Option<&mut dyn Claims> {
+        Some(self)
+    }
+}
+
+impl Claims for Hashing {
+    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
+        self.kernel.claim(claim)
+    }
+
+    fn release(&mut self, claim: &PortClaim) {
+        self.kernel.release(claim);
+    }
+
+    fn answers_here(&self, key: &FlowKey) -> bool {
         (self.answers)(key)
     }
 }
