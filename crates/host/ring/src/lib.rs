@@ -3,7 +3,7 @@
 //! One of the seven crates where `unsafe` lives; every block names its invariant and has a model beside it.
 //!
 //! * [`WorkerPool`]: threads that help another with its work, a run of items at a time.
-//! * [`FramePool`], [`Frame`]: slots of one mapping, each with one owner.
+//! * [`FramePool`], [`Frame`]: slots of one mapping, each with one owner. [`GrowingPool`]: several, mapped when needed.
 //! * [`spsc::queue`], [`bytes::bytes`]: items and bytes from one thread to another.
 //! * [`doorbell()`], [`SleepFlag`], [`EventFd`]: waking a thread that sleeps, and only then.
 //! * [`Nap`]: a sleep that a signal's handler ends, whenever it runs.
@@ -22,6 +22,7 @@ mod ends;
 #[cfg(not(loom))]
 mod eventfd;
 mod frame;
+mod growing;
 mod map;
 mod nap;
 mod prefetch;
@@ -37,6 +38,7 @@ pub use doorbell::{Ringer, SleepFlag, Sleeper, Woken, doorbell};
 #[cfg(not(loom))]
 pub use eventfd::EventFd;
 pub use frame::{Frame, FramePool};
+pub use growing::GrowingPool;
 pub use map::{Mapping, Pages};
 pub use nap::Nap;
 pub use prefetch::{prefetch_all, prefetch_bytes, prefetch_read, prefetching};

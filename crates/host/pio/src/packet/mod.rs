@@ -44,7 +44,7 @@ use crate::shared;
 use crate::sys;
 use crate::vnet;
 use crate::watch::Watch;
-use ::ring::{Frame, FramePool};
+use ::ring::{Frame, GrowingPool};
 use base::{Addr, FlowKey, Instant};
 use claims::PortTable;
 pub(crate) use claims::sharing_ends;
@@ -62,12 +62,14 @@ const HEADER: usize = wire::virtio::LEN;
 const SUPER: usize = 65535;
 const LINK_HEADER: usize = 22;
 const SLOT: usize = 128 << 10;
-const SLOTS: u32 = 512;
+/// Slots of a pool, and how many pools there may be.
+const SLOTS: u32 = 128;
+const POOLS_MAX: usize = 4;
 /// Bytes the kernel may hold for us each way.
 const SOCKET_BUFFER: i32 = 16 << 20;
 
 const _: () = assert!(HEADER + LINK_HEADER + SUPER + crate::spread::start_of(u32::MAX) <= SLOT);
-const _: () = assert!(SLOTS as usize >= 4 * BATCH_MAX);
+const _: () = assert!(SLOTS as usize >= 2 * BATCH_MAX);
 
 /// How frames come from the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -119,7 +121,7 @@ pub struct Packet {
     socket: Arc<OwnedFd>,
     claims: Arc<PortTable>,
     whole: bool,
-    pool: FramePool,
+    pool: GrowingPool,
     ring: Option<Ring>,
     lot: Lot,
     /// Frames whose places the next receiving call fills.
@@ -315,7 +317,7 @@ impl Packet {
             socket,
             claims,
             whole,
-            pool: FramePool::new(SLOTS, SLOT)?,
+            pool: GrowingPool::new(POOLS_MAX, SLOTS, SLOT)?,
             ring,
             lot: Lot::new(),
             staged: Vec::with_capacity(BATCH_MAX),

@@ -41,7 +41,7 @@ use crate::sys::{self, check_len};
 use crate::vnet;
 use crate::watch::Watch;
 use base::Addr;
-use ring::{Frame, FramePool};
+use ring::{Frame, GrowingPool};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -52,7 +52,9 @@ const SUPER: usize = 65535;
 const LINK_HEADER: usize = 22;
 /// Slots hold a super-segment and leave room to spread their starts; memory is used where touched only.
 const SLOT: usize = 128 << 10;
-const SLOTS: u32 = 512;
+/// Slots of a pool, and how many pools there may be.
+const SLOTS: u32 = 128;
+const POOLS_MAX: usize = 4;
 /// From so many bytes of payload on a second copy costs more than to tell the kernel of the pieces.
 const GATHER: usize = 4 << 10;
 /// Bytes that are read before a batch is handed on: few enough that they are still in a cache when they are looked at,
@@ -61,7 +63,7 @@ const GATHER: usize = 4 << 10;
 const BATCH_BYTES: usize = 1 << 20;
 
 const _: () = assert!(vnet::LEN + LINK_HEADER + SUPER + start_of(u32::MAX) <= SLOT);
-const _: () = assert!(SLOTS as usize >= 4 * BATCH_MAX);
+const _: () = assert!(SLOTS as usize >= 2 * BATCH_MAX);
 
 /// How to open a tap.
 #[derive(Clone, Debug)]
@@ -91,7 +93,7 @@ impl TapConfig {
 pub struct Tap {
     caps: Caps,
     fd: OwnedFd,
-    pool: FramePool,
+    pool: GrowingPool,
     watch: Watch,
     /// The link is down, as far as the monitor told.
     down: bool,
@@ -246,7 +248,7 @@ fn explain(config: &TapConfig, error: io::Error) -> OpenError {
 impl Tap {
     fn new(fd: OwnedFd, caps: Caps) -> io::Result<Tap> {
         let watch = Watch::new(caps.ifindex.unwrap_or(0), Scope::Link)?;
-        let pool = FramePool::new(SLOTS, SLOT)?;
+        let pool = GrowingPool::new(POOLS_MAX, SLOTS, SLOT)?;
         let counts = Counts::default();
         Ok(Tap { caps, fd, pool, watch, down: false, blocked: false, counts })
     }
