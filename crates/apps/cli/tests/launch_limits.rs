@@ -230,5 +230,5 @@ fn a_stack_takes_little_address_space() {
     let plain = size(python[0], &python[1..]);
     let launched = [&["run", "--require", "--quiet", "--link", "nic:ms0", "--"][..], &python].concat();
     let ours = size(MILLSTREAM, &launched);
-    assert!(ours < plain + 340, "{ours} MB, and {plain} without a stack");
+    assert!(ours < plain + 70, "{ours} MB, and {plain} without a stack");
 }

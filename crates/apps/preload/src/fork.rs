@@ -17,7 +17,7 @@ use crate::boundary::{errno, is_inside, say_once, set_errno};
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::real;
 use crate::table::{self, Held};
-use crate::{accept, bell, description, epoll, heritage, limit, relay, report, stack};
+use crate::{accept, bell, description, epoll, heap, heritage, limit, relay, report, stack};
 use capi::memory::can_read;
 use libc::{c_int, c_long, c_void, pid_t};
 use sock::runner::Still;
@@ -107,6 +107,7 @@ fn notice_now() {
         return in_child();
     }
     // A thread of the parent may have held one of these: it is not there to let go of it.
+    heap::forked();
     let whole =
         stack::opening(false).is_some() && relay::quiet(false).is_some() && description::free().is_some();
     if !whole {
@@ -130,11 +131,13 @@ pub(crate) fn told(make: impl FnOnce() -> c_long) -> c_long {
         return make();
     }
     before();
+    heap::before_fork();
     let made = make();
     let why = errno();
     if made == 0 {
         in_child()
     } else {
+        heap::after_fork();
         in_parent()
     }
     set_errno(why);
@@ -198,6 +201,7 @@ pub(crate) extern "C" fn in_child() {
     {
         return;
     }
+    heap::forked();
     let (heirs, inside) = take().unwrap_or((None, true));
     limit::forked();
     epoll::forked();

@@ -354,6 +354,10 @@ others! {
     pthread_create(
         thread: *mut pthread_t, attributes: *const pthread_attr_t, start: threads::Start, arg: *mut c_void
     ) -> c_int => threads::pthread_create;
+    "nothing changes."
+    __cxa_thread_atexit_impl(
+        destructor: threads::Destructor, object: *mut c_void, library: *mut c_void
+    ) -> c_int => threads::at_exit;
     "connections that the new program will have become sockets that the parent relays, and it has the launch's \
      variables; one line tells of a program that is linked statically, or that gets more privileges."
     execve(path: *const c_char, arguments: exec::List, environment: exec::List) -> c_int => exec::execve;

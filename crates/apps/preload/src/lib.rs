@@ -18,6 +18,7 @@ mod end;
 mod epoll;
 mod exec;
 mod fork;
+mod heap;
 mod heritage;
 pub mod hooks;
 mod limit;

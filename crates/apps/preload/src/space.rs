@@ -1,6 +1,6 @@
 //! The program's limit of address space (RLIMIT_AS). What the stack maps in the program's process is not the program's:
-//! its pools, the memory that groups share and the heaps of its threads take hundreds of megabytes of addresses, most
-//! of which no page is ever behind. So a program that limits itself has that much more, and is told what it has set.
+//! its pools and the memory that groups share take 60 MB of addresses at first, most of which no page is ever behind,
+//! and more with its connections. So a program that limits itself has that much more, and is told what it has set.
 
 use crate::hooks::real;
 use crate::{relay, stack};
@@ -9,7 +9,7 @@ use libc::{RLIM_INFINITY, c_int, c_uint, pid_t, rlim_t, rlimit};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Addresses that the stack of a process may take, and what its parent's took: 0.4 GiB each over a packet socket.
+/// Addresses that the stack of a process may take, and what its parent's took.
 const RESERVE: rlim_t = 1 << 30;
 
 /// How much the kernel's soft and hard limits are above what the program has set.

@@ -1,7 +1,7 @@
 //! The program's stack: opened when the first call needs it, in the process that needs it.
 
 use crate::boundary::{Refused, inside, say, stay_inside};
-use crate::{bell, end, fork, heritage, limit, report, sleep, threads};
+use crate::{bell, end, fork, heap, heritage, limit, report, sleep, threads};
 use base::Duration;
 use capi::Context;
 use libc::c_int;
@@ -9,6 +9,7 @@ use sock::control::{self, Control, Places};
 use sock::runner::{Park, Runner, Sleeper, Woken};
 use sock::{Settings, Sockets};
 use std::ffi::{CString, OsString};
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
@@ -22,10 +23,10 @@ pub(crate) struct Stack {
     control: Mutex<Option<Control>>,
 }
 
-/// Where `millstream ss` looks, as the environment said at first: programs tidy up there.
 /// Bytes of memory for the calls that make a stack.
 const OPENING_STACK: usize = 1 << 20;
 
+/// Where `millstream ss` looks, as the environment said at first: programs tidy up there.
 static PLACES: OnceLock<Places> = OnceLock::new();
 
 /// Variables of the launch, as the environment had them at first.
@@ -81,6 +82,7 @@ fn read_settings() -> Option<Settings> {
 static AT_LOAD: extern "C" fn() = note_launch;
 
 extern "C" fn note_launch() {
+    heap::watch();
     let said = std::env::vars_os()
         .filter(|(name, _)| name.as_bytes().starts_with(b"MILLSTREAM_") || name == "LD_PRELOAD");
     // The environment holds no NUL.
@@ -238,9 +240,46 @@ fn opener() -> std::thread::Builder {
     std::thread::Builder::new().name("millstream-open".into()).stack_size(OPENING_STACK)
 }
 
-/// Makes the stack on a thread of its own: a program's thread may have 16 KiB of memory for its calls
-/// (PTHREAD_STACK_MIN), and a stack that is being made takes more. Credentials and namespaces are the caller's.
+/// Returns how many bytes of memory the calling thread has for its calls; 0 if it is not known.
+fn left_for_calls() -> usize {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let (mut low, mut size) = (null_mut(), 0);
+    // SAFETY: attributes and results of this frame's; the attributes are there if the call says so.
+    unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return 0;
+        }
+        libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+    }
+    let here = (&raw const attributes).addr();
+    // A program may have switched to memory of its own.
+    if (low.addr()..low.addr() + size).contains(&here) { here - low.addr() } else { 0 }
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Runs what no cancellation of the thread ends.
+fn uncancelled<R>(run: impl FnOnce() -> R) -> R {
+    const DISABLE: c_int = 1;
+    let mut before = 0;
+    // SAFETY: a number of this frame's.
+    unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
+    let result = run();
+    // SAFETY: as above.
+    unsafe { pthread_setcancelstate(before, null_mut()) };
+    result
+}
+
+/// Makes the stack, on a thread of its own where the caller has too little memory for its calls: a program's thread may
+/// have 16 KiB (PTHREAD_STACK_MIN). Credentials and namespaces are the caller's.
 fn make_aside(settings: &Settings) -> Result<Stack, String> {
+    if left_for_calls() >= 2 * OPENING_STACK {
+        // Another thread would get 64 MiB of addresses as soon as the C library's readdir allocates for it.
+        return uncancelled(|| make(settings));
+    }
     std::thread::scope(|scope| {
         match opener().spawn_scoped(scope, || make(settings)) {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),

@@ -9,7 +9,7 @@ pub(crate) use capi::host::undisturbed;
 use capi::memory::is_nowhere;
 use libc::{c_char, c_int, c_long, c_uint, c_void, pthread_attr_t, pthread_t, sigset_t};
 use std::cell::Cell;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 use std::sync::Once;
 
 /// Entry function of a thread.
@@ -80,6 +80,44 @@ pub(crate) fn make_threads_with(sets: Sets) {
     SETS.set(Some(sets));
 }
 
+/// Destructor of an object that a thread has of its own.
+pub(crate) type Destructor = unsafe extern "C" fn(*mut c_void);
+
+thread_local! {
+    /// Destructors that run at the end of this thread, which is the stack's; NULL in a thread of the program.
+    static AT_EXIT: Cell<*mut Vec<(Destructor, *mut c_void)>> = const { Cell::new(null_mut()) };
+}
+
+/// Notes a destructor. The C library notes it on its heap, where a thread that has allocated nothing before gets 64 MiB
+/// of addresses for that (see [`heap`](crate::heap)).
+///
+/// # Safety
+/// The contract of the C library's function.
+pub(crate) unsafe fn at_exit(destructor: Destructor, object: *mut c_void, library: *mut c_void) -> c_int {
+    // SAFETY: NULL, or the vector of this thread's `begin`, which no reference outlives a call to.
+    match unsafe { AT_EXIT.get().as_mut() } {
+        Some(ours) => ours.push((destructor, object)),
+        // SAFETY: the caller's arguments.
+        None => return unsafe { real::__cxa_thread_atexit_impl(destructor, object, library) },
+    }
+    0
+}
+
+/// Runs a thread of the stack's, and its destructors, the last one first.
+fn run(start: Start, arg: *mut c_void) -> *mut c_void {
+    let mut destructors = Vec::new();
+    let all = &raw mut destructors;
+    AT_EXIT.set(all);
+    let result = start(arg);
+    // SAFETY: the vector above. A destructor may note another one.
+    while let Some((destructor, object)) = unsafe { (*all).pop() } {
+        // SAFETY: as the thread has noted it.
+        unsafe { destructor(object) };
+    }
+    AT_EXIT.set(null_mut());
+    result
+}
+
 extern "C" fn begin(ours: *mut c_void) -> *mut c_void {
     // SAFETY: what `pthread_create` below has made, once.
     let Ours { start, arg, sets } = *unsafe { Box::from_raw(ours.cast::<Ours>()) };
@@ -90,7 +128,7 @@ extern "C" fn begin(ours: *mut c_void) -> *mut c_void {
         // the C library ends a process whose threads differ in whether they may call setgroups or setuid.
         let _ = sock::set_capabilities(sets);
     }
-    start(arg)
+    run(start, arg)
 }
 
 /// # Safety
