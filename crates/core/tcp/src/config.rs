@@ -417,7 +417,9 @@ impl Config {
     /// Returns the most steps that one segment adds to the counter `list_steps`: what its SACKs or its out-of-order
     /// data cost, and what a search for lost retransmissions costs where all that are remembered are lost at once.
     pub fn list_steps_max(&self) -> u64 {
-        let board = crate::scoreboard::STEPS_MAX + crate::resent::STEPS_MAX + crate::resent::LOST_STEPS_MAX;
+        let board = crate::recovery::scoreboard::STEPS_MAX
+            + crate::recovery::resent::STEPS_MAX
+            + crate::recovery::resent::LOST_STEPS_MAX;
         board + crate::assembler::steps_max(self.reassembly_runs)
     }
 

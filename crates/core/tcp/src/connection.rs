@@ -21,9 +21,9 @@ use crate::mtu_search::MtuSearch;
 use crate::options::{PackedOptions, Switch};
 use crate::output::Due;
 use crate::pacing::Pacing;
-use crate::rack::Reordering;
 use crate::receiver::Receiver;
-use crate::recovery::Loss;
+use crate::recovery::Recovery;
+use crate::recovery::rack::Reordering;
 use crate::scale::{MAX_SHIFT, from_field, shift_for};
 use crate::sender::Sender;
 use crate::start::{Fresh, Start};
@@ -64,8 +64,7 @@ pub struct Connection {
     pub(crate) bits: Bits,
     pub(crate) snd: Sender,
     pub(crate) rcv: Receiver,
-    /// Exists while the peer misses something, or may.
-    pub(crate) loss: Option<Box<Loss>>,
+    pub(crate) recovery: Recovery,
     pub(crate) timers: Timers,
     pub(crate) counts: Counts,
 
@@ -148,7 +147,7 @@ impl Connection {
             bits: start.bits,
             snd: Sender::new(open, start, cx.now),
             rcv: Receiver::new(start, cx.now),
-            loss: None,
+            recovery: Recovery::default(),
             timers: Timers::new(open.hint.rto_us),
             counts: Counts::default(),
             control,
@@ -431,7 +430,7 @@ impl Connection {
         if self.bits.has(Bits::MARKED) {
             self.settle_marks();
         }
-        self.loss = None;
+        self.recovery.end();
         self.rcv.forget_out_of_order(cx);
         if self.bits.has(Bits::ORPHAN) {
             self.rcv.release_buffer(cx.pool);

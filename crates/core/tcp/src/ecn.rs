@@ -8,7 +8,6 @@ use wire::tcp::{Flags, Segment};
 use crate::accecn::Mode;
 use crate::connection::{Bits, Connection};
 use crate::output::{Due, Plan};
-use crate::prr::Prr;
 use crate::recovery::Phase;
 use crate::{Cx, State, Transmit, TransmitClass};
 
@@ -103,17 +102,12 @@ impl Connection {
     /// Something of ours was marked. True if the window was reduced for it.
     /// RFC 3168, 6.1.2-1 and 6.1.2-2.
     pub(crate) fn on_marks(&mut self, cx: &mut Cx<'_>) -> bool {
-        let flight = self.snd.flight();
-        if self.phase() != Phase::Disorder || flight == 0 {
+        if self.phase() != Phase::Disorder || self.snd.flight() == 0 {
             return false;
         }
         cx.counters.ecn_reductions += 1;
         self.tell_congestion(cx, Signal::Ecn);
-        let (nxt, target) = (self.snd.nxt(), self.control.window().cwnd);
-        let loss = self.loss();
-        loss.phase = Phase::Reduced;
-        loss.recover = nxt;
-        loss.prr = Prr::new(flight - loss.board.sacked(), target, 0);
+        self.meter();
         true
     }
 

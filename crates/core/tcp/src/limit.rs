@@ -169,7 +169,7 @@ impl Connection {
     /// Nothing more may leave now, though something waits.
     #[inline(always)]
     pub(crate) fn judge_limit(&mut self, cx: &mut Cx<'_>) {
-        if self.bits.0 & CLOSELY != STEADY || self.loss.is_some() {
+        if self.bits.0 & CLOSELY != STEADY || self.recovery.is_active() {
             let limit = self.limit_of_waiting(cx.config);
             self.put_limit(cx, limit);
         }

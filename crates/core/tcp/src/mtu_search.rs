@@ -155,8 +155,7 @@ impl Connection {
     pub(crate) fn plan_mtu_probe(&mut self, cx: &mut Cx<'_>, unsent: u32) -> Probing {
         let mss = u32::from(self.snd.mss());
         let degree = self.cold().map_or(3, |cold| u32::from(cold.reordering.degree));
-        let whole = self.loss.as_ref().is_none_or(|loss| loss.is_calm());
-        let calm = whole && self.snd.duplicates() == 0 && !self.rcv.is_missing();
+        let calm = self.recovery.is_calm() && self.snd.duplicates() == 0 && !self.rcv.is_missing();
         if !calm || self.bits.has(Bits::PROBING_MTU) || self.control.window().cwnd < WINDOW * mss {
             return Probing::No;
         }
@@ -213,8 +212,8 @@ impl Connection {
     pub(crate) fn look_for_mtu_probe(&mut self, cx: &mut Cx<'_>) {
         let Some(probe) = self.search().and_then(|search| search.probe) else { return };
         let una = self.snd.una();
-        let sacked = self.loss.as_ref().is_some_and(|loss| {
-            una.at_or_before(probe.start) && loss.board.unsacked(probe.start, probe.end) == 0
+        let sacked = self.recovery.board().is_some_and(|board| {
+            una.at_or_before(probe.start) && board.unsacked(probe.start, probe.end) == 0
         });
         if una.before(probe.end) && !sacked {
             return;
@@ -234,11 +233,7 @@ impl Connection {
     pub(crate) fn blames_mtu_probe(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(probe) = self.take_mtu_probe() else { return false };
         // Without SACK, what else is missing shows when the probe's bytes are acknowledged and more are not.
-        let others = self.bits.has(Bits::SACK)
-            && self.loss.as_ref().is_some_and(|loss| {
-                let edge = loss.rack.lost.earlier(self.snd.nxt());
-                edge.after(probe.end) && loss.board.unsacked(probe.end, edge) > 0
-            });
+        let others = self.bits.has(Bits::SACK) && self.recovery.is_lost_behind(probe.end, self.snd.nxt());
         if self.snd.una() != probe.start || others {
             return false;
         }

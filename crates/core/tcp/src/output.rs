@@ -160,9 +160,7 @@ impl Connection {
                 return Some(plan);
             }
             self.due.clear(Due::DATA);
-            if let Some(loss) = &mut self.loss {
-                loss.prr.on_occasion();
-            }
+            self.recovery.on_occasion();
             if self.bits.has(Bits::NO_SPACE) {
                 self.offer_space_now(cx);
             }

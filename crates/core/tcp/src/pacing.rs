@@ -148,7 +148,7 @@ impl Connection {
         let window = self.control.window();
         window.cwnd < window.ssthresh
             && !self.ends_soon(&window)
-            && self.loss.is_none()
+            && !self.recovery.is_active()
             && self.snd.duplicates() == 0
             && (self.bits.has(Bits::PACED) || self.snd.unsent() > self.congestion_room())
             && self.window_rate(config, &window).is_some_and(|rate| rate.bytes_per_sec() < FAST)

@@ -74,7 +74,7 @@ impl TxTimes {
 
 /// One connection's departures, oldest first. Transmissions of the same time share one, so a turn that sends
 /// a window makes a single entry. The latest is kept here, so that requests and answers never touch the core's
-/// log. Retransmissions are not here: see [`crate::resent::Resent`].
+/// log. Retransmissions are not here: see [`crate::recovery::resent::Resent`].
 ///
 /// ```text
 ///  SND.UNA                                   SND.NXT

@@ -94,7 +94,7 @@ fn bulk_both_ways() {
         pair.settle();
     }
     assert_eq!((pair.a.pool.used(), pair.b.pool.used()), (0, 0));
-    assert!(pair.a.conn.loss.is_none() && !pair.a.conn.rcv.is_missing());
+    assert!(!pair.a.conn.recovery.is_active() && !pair.a.conn.rcv.is_missing());
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn memory_of_a_loss_goes_when_the_loss_is_repaired() {
         pair.pass(ms(50));
         pair.b.timeout(pair.now);
         pair.settle();
-        assert!(pair.a.conn.loss.is_none(), "SACK {sack}");
+        assert!(!pair.a.conn.recovery.is_active(), "SACK {sack}");
         assert_eq!(pair.a.pool.used(), 0);
     }
 }
@@ -235,7 +235,7 @@ fn a_needless_timeout_is_undone() {
     assert_eq!(pair.a.counters.spurious_recoveries, 1);
     assert_eq!(pair.a.conn.info(pair.now).window.ssthresh, before.ssthresh);
     assert!(pair.a.conn.info(pair.now).window.cwnd >= before.cwnd);
-    assert!(pair.a.conn.loss.is_none() && pair.a.drain(pair.now).is_empty());
+    assert!(!pair.a.conn.recovery.is_active() && pair.a.drain(pair.now).is_empty());
 }
 
 /// RFC 6298, 5-7; RFC 6928, 2-1 and 2-2; RFC 5681, 3.1-12.
@@ -408,7 +408,7 @@ fn idle_connections_keep_nothing() {
     pair.settle();
     for end in [&pair.a, &pair.b] {
         let conn = &end.conn;
-        assert!(conn.loss.is_none() && !conn.rcv.is_missing() && conn.cold().is_none());
+        assert!(!conn.recovery.is_active() && !conn.rcv.is_missing() && conn.cold().is_none());
         assert_eq!((end.pool.used(), conn.poll_timeout()), (0, None));
     }
 }

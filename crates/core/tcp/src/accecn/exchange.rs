@@ -132,7 +132,7 @@ impl Connection {
             bytes: data + sacked,
             fin: acked > data,
             mss: self.snd.mss().into(),
-            orderly: self.loss.is_none(),
+            orderly: !self.recovery.is_active(),
         };
         let (una, nxt) = (self.snd.una() + acked, self.snd.nxt());
         let Some(state) = self.accecn_mut() else { return };

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use base::Seq;
 
 use super::Input;
-use crate::rack::Left;
-use crate::resent::Resent;
+use crate::recovery::rack::Left;
+use crate::recovery::resent::Resent;
 
 /// Bytes in flight.
 const FLIGHT: u32 = 400;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use base::Seq;
 
 use super::Input;
-use crate::scoreboard::{DUP_THRESH, SHORT_RUNS, Sacked, Scoreboard};
+use crate::recovery::scoreboard::{DUP_THRESH, SHORT_RUNS, Sacked, Scoreboard};
 
 /// Most bytes in flight.
 const FLIGHT: u32 = 500;

@@ -8,8 +8,8 @@ use crate::connection::{Bits, Connection};
 use crate::input::{Cause, Check};
 use crate::output::Due;
 use crate::recovery::Phase;
+use crate::recovery::scoreboard::{DUP_THRESH, Sacked};
 use crate::scale::Clock;
-use crate::scoreboard::{DUP_THRESH, Sacked};
 use crate::{Cx, DropReason, Events, State};
 
 /// From here on a sample by timestamps, which count milliseconds, is precise enough for a policy.
@@ -48,7 +48,7 @@ impl Connection {
         }
         if ahead >= 0 {
             self.process_ack(cx, seg, ahead as u32, proves);
-        } else if self.loss.is_some() && self.bits.has(Bits::SACK) {
+        } else if self.recovery.is_active() && self.bits.has(Bits::SACK) {
             self.take_late_sack(cx, seg);
         }
         Ok(())
@@ -69,14 +69,13 @@ impl Connection {
     /// RFC 2018, 5-1.
     #[cold]
     fn take_late_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        let (una, nxt, before) = (self.snd.una(), self.snd.nxt(), self.sacked());
+        let (una, before) = (self.snd.una(), self.sacked());
         let mut all = Sacked::default();
         let blocks = self.marked_blocks(cx, una, seg.options.sack.as_slice());
         for &(left, right) in blocks.as_slice() {
             // Each for itself, and from SND.UNA on: what was no duplicate when this left is none now.
             if right.after(una) && left.before(right) {
-                let mss = self.snd.mss().into();
-                let sacked = self.loss().board.update(una, nxt, mss, &[(left.later(una), right)]);
+                let sacked = self.mark_sacked(una, &[(left.later(una), right)]);
                 all.newly += sacked.newly;
                 all.lowest = all.lowest.into_iter().chain(sacked.lowest).reduce(Seq::earlier);
             }
@@ -93,7 +92,7 @@ impl Connection {
     /// RFC 9293, MUST-37 and SHLD-17.
     fn process_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32, proves: bool) {
         let fin = acked > self.snd.queued();
-        let amiss = self.loss.is_some() || self.snd.duplicates() > 0 || !seg.options.sack.is_empty();
+        let amiss = self.recovery.is_active() || self.snd.duplicates() > 0 || !seg.options.sack.is_empty();
         if acked > 0 && !amiss && !self.bits.has(Bits::ECN | Bits::ACCECN | Bits::PROBING) {
             self.update_send_window(cx.config, seg, acked);
             self.advance(cx, seg, acked);
@@ -117,7 +116,7 @@ impl Connection {
         if self.bits.has(Bits::ACCECN) {
             self.take_accurate(cx, seg, acked, sacked.newly);
         }
-        let needless = self.loss.is_some() && self.test_timeout(seg.ack, &sacked);
+        let needless = self.recovery.is_active() && self.test_timeout(seg.ack, &sacked);
         if acked > 0 {
             let rtt = self.retire(cx, seg, acked);
             self.recovery_progress(cx, seg, acked, needless);
@@ -145,7 +144,7 @@ impl Connection {
         if seg.flags.has(Flags::ECE) && self.bits.has(Bits::ECN) {
             self.count_marked((acked + self.sacked()).saturating_sub(before));
         }
-        if self.loss.is_some() {
+        if self.recovery.is_active() {
             self.learn_from_board(cx, &sacked, before, acked);
         }
         if fin {
@@ -189,13 +188,12 @@ impl Connection {
         }
         let mut sacked = Sacked::default();
         let mut marked = Blocks::default();
-        let filled = self.loss.as_ref().and_then(|loss| loss.first_original(self.snd.una(), seg.ack));
+        let filled = self.recovery.first_original(self.snd.una(), seg.ack);
         if !blocks.is_empty() {
             cx.counters.sack_blocks_in += blocks.len() as u64;
-            let (una, nxt) = (seg.ack.later(self.snd.una()), self.snd.nxt());
+            let una = seg.ack.later(self.snd.una());
             marked = self.marked_blocks(cx, una, blocks);
-            let mss = self.snd.mss().into();
-            sacked = self.loss().board.update(una, nxt, mss, marked.as_slice());
+            sacked = self.mark_sacked(una, marked.as_slice());
             if sacked.newly > 0 {
                 if self.bits.has(Bits::PROBING_MTU) {
                     self.look_for_mtu_probe(cx);
@@ -212,7 +210,7 @@ impl Connection {
         if self.bits.has(Bits::PROBING) {
             self.settle_probe(cx, seg);
         }
-        if self.loss.is_some() {
+        if self.recovery.is_active() {
             self.note_delivered(cx, seg, &sacked, marked.as_slice(), filled);
             self.count_list_steps(cx);
         }
@@ -220,9 +218,7 @@ impl Connection {
     }
 
     fn count_list_steps(&mut self, cx: &mut Cx<'_>) {
-        if let Some(loss) = &mut self.loss {
-            cx.counters.list_steps += loss.board.take_steps() + loss.resent.take_steps();
-        }
+        cx.counters.list_steps += self.recovery.take_steps();
     }
 
     /// Returns the part of the blocks that counts: whole segments, where it is known where they were cut. An honest
@@ -253,8 +249,7 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) -> Option<Duration> {
         cx.counters.acks_in += 1;
-        let cursors = self.loss.as_mut().map(|loss| &mut loss.rack.cursors);
-        let (data, left) = self.snd.acknowledge(cx.pool, acked, cursors);
+        let (data, left) = self.snd.acknowledge(cx.pool, acked, self.recovery.cursors());
         let rtt = self.measure_rtt(cx, seg, left);
         if self.bits.has(Bits::PROBING)
             && !self.bits.has(Bits::PROBE_RESENT)
@@ -273,13 +268,13 @@ impl Connection {
             self.on_progress(cx);
         }
         self.timers.answered();
-        if self.loss.is_none() {
+        if !self.recovery.is_active() {
             self.snd.forget_duplicates();
         }
         if self.bits.has(Bits::NO_SPACE) {
             self.offer_space(cx);
         }
-        if self.has_unsent() || self.loss.is_some() {
+        if self.has_unsent() || self.recovery.is_active() {
             self.due |= Due::DATA;
         }
         rtt
@@ -311,7 +306,7 @@ impl Connection {
         seg: &Segment<'_>,
         left: Option<u32>,
     ) -> Option<Duration> {
-        if let Some(left) = left.filter(|_| self.snd.is_timed(seg.ack) || self.loss.is_none()) {
+        if let Some(left) = left.filter(|_| self.snd.is_timed(seg.ack) || !self.recovery.is_active()) {
             let micros = (cx.now.as_micros() as u32).wrapping_sub(left);
             if self.snd.is_timed(seg.ack) {
                 self.snd.stop_timing();
@@ -345,7 +340,7 @@ impl Connection {
             return None;
         }
         let rtt = Duration::from_micros(u64::from(ticks.max(1)) * u64::from(clock.tick_us()));
-        if self.timers.backoff() > 0 || self.loss.is_some() || !self.timers.rtt().is_measured() {
+        if self.timers.backoff() > 0 || self.recovery.is_active() || !self.timers.rtt().is_measured() {
             // Nothing is timed during a repair; there is one sample for about every two segments then.
             let samples = self.snd.flight() / (2 * u32::from(self.snd.mss()));
             self.timers.sample_of(rtt, samples, cx.now);
@@ -404,7 +399,7 @@ impl Connection {
     pub(crate) fn settle_timer(&mut self, cx: &Cx<'_>) {
         if self.snd.flight() == 0 {
             self.timers.stop_rtx();
-        } else if self.loss.is_none() || self.restarts_timer(cx.config) {
+        } else if !self.recovery.is_active() || self.restarts_timer(cx.config) {
             self.start_rtx(cx);
         } else {
             self.note_progress(cx);

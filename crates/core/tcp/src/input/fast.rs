@@ -45,7 +45,7 @@ impl Connection {
             && acked | len != 0
             // The peer's FIN took the last place: what comes behind it is no data.
             && (len == 0 || self.state != State::CloseWait)
-            && self.loss.is_none()
+            && !self.recovery.is_active()
             && self.snd.duplicates() == 0
             && !self.rcv.is_missing()
             && seg.options.sack.is_empty()

@@ -10,7 +10,7 @@ use crate::options::Switch;
 use crate::output::{Due, Plan};
 use crate::pool::Pool;
 use crate::recovery::Phase;
-use crate::retransmission::Resend;
+use crate::recovery::retransmission::Resend;
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
 
 /// The application that sends within this time of receiving is in a dialogue: its answers carry the
@@ -64,8 +64,8 @@ impl Connection {
     /// Is anything missing, unless it is `PLAIN`?
     #[inline(always)]
     fn has_loss<const PLAIN: bool>(&self) -> bool {
-        debug_assert!(!PLAIN || self.loss.is_none());
-        !PLAIN && self.loss.is_some()
+        debug_assert!(!PLAIN || !self.recovery.is_active());
+        !PLAIN && self.recovery.is_active()
     }
 
     /// The next segment with data or FIN, old or new.
@@ -74,7 +74,7 @@ impl Connection {
         if !self.may_send() {
             return None;
         }
-        if self.loss.is_some() {
+        if self.recovery.is_active() {
             match self.next_retransmission(cx) {
                 Resend::Now(stretch) => return Some(self.plan_old(cx, stretch)),
                 Resend::Wait => {
@@ -88,7 +88,7 @@ impl Connection {
         let unsent = self.snd.unsent();
         let fin = self.bits.has(Bits::WRITE_CLOSED) && !self.snd.fin_in_flight();
         if unsent > 0 || fin {
-            if self.loss.is_some() || self.bits.has(SPECIAL) {
+            if self.recovery.is_active() || self.bits.has(SPECIAL) {
                 return self.plan_special(cx, limits, unsent, fin);
             }
             return self.plan_new::<true>(cx, limits, unsent, fin);

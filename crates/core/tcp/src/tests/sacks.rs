@@ -138,7 +138,7 @@ fn short_runs_are_few() {
         let packet = sack(&pair, una, &[(una + 4 * i + 1, una + 4 * i + 2)]);
         pair.a.take(pair.now, &packet);
     }
-    assert_eq!(pair.a.conn.sacked(), crate::scoreboard::SHORT_RUNS as u32);
+    assert_eq!(pair.a.conn.sacked(), crate::recovery::scoreboard::SHORT_RUNS as u32);
 }
 
 /// SACKs with random edges come with every flight: nothing breaks, and all of it arrives.

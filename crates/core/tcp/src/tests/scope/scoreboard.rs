@@ -7,7 +7,7 @@ use base::Seq;
 
 use super::{Universe, explore, large};
 use crate::fuzz::scoreboard::Oracle;
-use crate::scoreboard::Scoreboard;
+use crate::recovery::scoreboard::Scoreboard;
 
 #[derive(Clone)]
 struct World {

@@ -41,7 +41,7 @@ impl Connection {
     /// (NextSeg's rule 1 of RFC 6675, section 4), or the first hole of a peer without SACK. RFC 6675, 5-2 and 5-4.
     pub(crate) fn next_retransmission(&mut self, cx: &mut Cx<'_>) -> Resend {
         let (una, mss, sack) = (self.snd.una(), u32::from(self.snd.mss()), self.bits.has(Bits::SACK));
-        let Some(loss) = &mut self.loss else { return Resend::Nothing };
+        let Some(loss) = &mut self.recovery.loss else { return Resend::Nothing };
         let urgent = loss.urgent;
         // What a timeout sends first never waits for the pace: it keeps the connection alive.
         let at_once = urgent && loss.phase == Phase::Timeout;
@@ -89,7 +89,7 @@ impl Connection {
     /// The retransmission of `bytes` that began at `seq` never left.
     pub(crate) fn retransmission_failed(&mut self, cx: &mut Cx<'_>, seq: Seq, bytes: u32) {
         let una = self.snd.una();
-        if let Some(loss) = &mut self.loss {
+        if let Some(loss) = &mut self.recovery.loss {
             loss.uncount_again(bytes);
             loss.resend = loss.resend.earlier(seq);
             loss.resent.cut(seq);

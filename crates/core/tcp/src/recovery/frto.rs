@@ -6,8 +6,8 @@ use base::Seq;
 
 use crate::connection::Connection;
 use crate::output::Due;
+use crate::recovery::scoreboard::Sacked;
 use crate::recovery::{Loss, Phase};
-use crate::scoreboard::Sacked;
 
 /// How far the test has come.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -35,7 +35,9 @@ impl Connection {
     pub(crate) fn test_timeout(&mut self, una: Seq, sacked: &Sacked) -> bool {
         let advanced = una.after(self.snd.una());
         let room = self.has_unsent() && self.snd.window() > self.snd.flight();
-        let Some(loss) = self.loss.as_mut().filter(|loss| loss.phase == Phase::Timeout) else { return false };
+        let Some(loss) = self.recovery.loss.as_mut().filter(|loss| loss.phase == Phase::Timeout) else {
+            return false;
+        };
         let (now, needless) = match loss.frto {
             Frto::Off => return false,
             // All of it: the first segment was what was missing, or nothing was; which, does not matter any more.

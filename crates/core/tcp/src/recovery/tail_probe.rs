@@ -29,7 +29,7 @@ impl Connection {
         const BOTH: Bits = Bits(Bits::SACK.0 | Bits::PROBING.0);
         self.snd.flight() > 0
             && self.bits.0 & BOTH.0 == Bits::SACK.0
-            && self.loss.as_ref().is_none_or(|loss| !loss.phase.repairs() && loss.board.is_empty())
+            && self.recovery.loss.as_ref().is_none_or(|loss| !loss.phase.repairs() && loss.board.is_empty())
     }
 
     /// PTO of RFC 8985, section 7.2, microseconds. The acknowledgment of a single segment may be delayed. Where the
@@ -158,7 +158,7 @@ impl Connection {
             return;
         }
         let (info, una) = (self.signal_info(cx), self.snd.una());
-        if let Some(loss) = &mut self.loss {
+        if let Some(loss) = &mut self.recovery.loss {
             loss.end_judging(una);
         }
         self.tell_congestion(cx, Signal::Loss);

@@ -3,14 +3,14 @@
 //! lost retransmission or the tail of a flight is found like any other loss.
 //!
 //! Whatever left earlier lies lower, as long as nothing is retransmitted. So of the first transmissions one edge
-//! tells all: every byte below it that is not SACKed is lost. Retransmissions are in [`crate::resent::Resent`].
+//! tells all: every byte below it that is not SACKed is lost. Retransmissions are in [`crate::recovery::resent::Resent`].
 
 use base::{Duration, Instant, Seq};
 use wire::tcp::Segment;
 
 use crate::connection::{Bits, Connection};
 use crate::recovery::Loss;
-use crate::scoreboard::Sacked;
+use crate::recovery::scoreboard::Sacked;
 use crate::sent::{Cursor, Sent, TxTimes};
 use crate::{Config, Cx};
 
@@ -192,7 +192,7 @@ impl Connection {
         filled: Option<Seq>,
     ) {
         let (una, nxt) = (seg.ack.later(self.snd.una()), self.snd.nxt());
-        let Some(loss) = &mut self.loss else { return };
+        let Some(loss) = &mut self.recovery.loss else { return };
         let now = cx.now.as_micros() as u32;
         let log = cx.pool.tx_times();
         let high = loss.board.highest_sacked().unwrap_or(una).later(una);
@@ -255,7 +255,7 @@ impl Connection {
     pub(crate) fn find_losses(&mut self, cx: &mut Cx<'_>) -> bool {
         let wnd = self.reordering_window(cx.config);
         let (una, nxt) = (self.snd.una(), self.snd.nxt());
-        let Some(loss) = &mut self.loss else { return false };
+        let Some(loss) = &mut self.recovery.loss else { return false };
         let now = cx.now.as_micros() as u32;
         let rack = &mut loss.rack;
         let before = rack.lost.later(una);
@@ -288,7 +288,7 @@ impl Connection {
     /// Without [`BY_TIME`] for ever, unless counting makes it sure (RFC 6675).
     fn reordering_window(&self, config: &Config) -> u32 {
         let counts = config.rack & NO_COUNTING == 0;
-        let sure = self.loss.as_ref().is_some_and(|loss| {
+        let sure = self.recovery.loss.as_ref().is_some_and(|loss| {
             loss.phase.repairs() || (counts && loss.board.reaches_dup_thresh(self.snd.mss().into()))
         });
         if config.rack & BY_TIME == 0 {
@@ -309,7 +309,7 @@ impl Connection {
         if !self.bits.has(Bits::SACK) || config.rack & BY_TIME == 0 {
             return None;
         }
-        let latest = self.loss.as_ref().and_then(|loss| loss.rack.latest.map(|_| loss.rack.rtt));
+        let latest = self.recovery.loss.as_ref().and_then(|loss| loss.rack.latest.map(|_| loss.rack.rtt));
         let rtt = latest.or(self.timers.rtt().srtt_micros())?;
         Some(rtt.saturating_add(self.reordering_window(config)))
     }
@@ -339,7 +339,7 @@ fn in_ticks(wait: Duration, tick: Duration) -> Duration {
 
 impl Loss {
     /// The first byte in `from..to` that is neither SACKed nor was retransmitted.
-    pub(crate) fn first_original(&self, from: Seq, to: Seq) -> Option<Seq> {
+    pub(super) fn first_original(&self, from: Seq, to: Seq) -> Option<Seq> {
         let from = if self.resent.covers(from) { self.resend.later(from) } else { from.later(self.resend) };
         let seq = self.board.next_unsacked(from);
         (seq.before(to) && !self.was_resent(seq)).then_some(seq)

@@ -1,5 +1,5 @@
-//! Repairing what the network lost: fast recovery by SACK, whose losses [`crate::rack`] finds and whose sending
-//! [`crate::prr`] meters; by duplicate acknowledgments where there is no SACK (RFC 6582); after a timeout (RFC
+//! Repairing what the network lost: fast recovery by SACK, whose losses [`crate::recovery::rack`] finds and whose sending
+//! [`crate::recovery::prr`] meters; by duplicate acknowledgments where there is no SACK (RFC 6582); after a timeout (RFC
 //! 5681, RFC 6298); and after a path MTU reduction.
 //!
 //! ```text
@@ -8,6 +8,14 @@
 //! ────┴──────────────────┴──────────────────────┴────────────────┴─────────────────┴────
 //! ```
 
+mod frto;
+mod prr;
+pub(crate) mod rack;
+pub(crate) mod resent;
+pub(crate) mod retransmission;
+pub(crate) mod scoreboard;
+mod tail_probe;
+
 use alloc::boxed::Box;
 
 use base::{Instant, Seq};
@@ -15,13 +23,14 @@ use cc::{Controller, Signal, SignalInfo};
 use wire::tcp::Segment;
 
 use crate::connection::{Bits, Connection};
-use crate::frto::Frto;
 use crate::output::Due;
-use crate::prr::Prr;
-use crate::rack::Rack;
-use crate::resent::Resent;
+use crate::recovery::frto::Frto;
+use crate::recovery::prr::Prr;
+use crate::recovery::rack::Rack;
+use crate::recovery::resent::Resent;
+use crate::recovery::scoreboard::{DUP_THRESH, Sacked, Scoreboard};
 use crate::scale::ts_before;
-use crate::scoreboard::{DUP_THRESH, Scoreboard};
+use crate::sent::Cursor;
 use crate::{Config, Cx, Incident};
 
 /// Which repair is under way.
@@ -48,21 +57,21 @@ impl Phase {
 
 /// State of a recovery. It exists from the first sign of loss until all is acknowledged.
 #[derive(Debug)]
-pub(crate) struct Loss {
-    pub(crate) board: Scoreboard,
-    pub(crate) phase: Phase,
+struct Loss {
+    board: Scoreboard,
+    phase: Phase,
     /// The repair ends when this is acknowledged: SND.NXT when it began.
-    pub(crate) recover: Seq,
+    recover: Seq,
     /// One past the highest byte retransmitted (HighRxt of RFC 6675), or where sending again stands.
-    pub(crate) resend: Seq,
+    resend: Seq,
     /// Loss detection by time (RACK), and the edge below which everything not SACKed is lost.
-    pub(crate) rack: Rack,
+    rack: Rack,
     /// Retransmissions where there is SACK, and which of them were lost.
-    pub(crate) resent: Resent,
+    resent: Resent,
     /// Amount that a fast recovery by SACK may send.
-    pub(crate) prr: Prr,
+    prr: Prr,
     /// Whether a timeout was needless is being tested.
-    pub(crate) frto: Frto,
+    frto: Frto,
     /// Bytes retransmitted in this repair, and how many of them the peer reported as duplicates (RFC 2883). Zero
     /// retransmitted where no report can undo anything.
     again: u32,
@@ -88,17 +97,95 @@ pub(crate) struct Loss {
     restarted: bool,
     /// The oldest hole goes out whatever the window says: a repair begins (RFC 6675, section 5, step 4.3), or
     /// without SACK a partial acknowledgment named the next hole (RFC 6582, section 3.2, step 3).
-    pub(crate) urgent: bool,
+    urgent: bool,
 }
 
-impl Connection {
+/// What the peer misses, or may miss.
+#[derive(Default, Debug)]
+pub(crate) struct Recovery {
+    loss: Option<Box<Loss>>,
+}
+
+impl Recovery {
+    /// Does the peer miss something, or may it?
+    #[inline(always)]
+    pub(crate) fn is_active(&self) -> bool {
+        self.loss.is_some()
+    }
+
+    /// Is nothing missing, and nothing being sent again?
+    pub(crate) fn is_calm(&self) -> bool {
+        self.loss.as_ref().is_none_or(|loss| loss.is_calm())
+    }
+
     pub(crate) fn phase(&self) -> Phase {
         self.loss.as_ref().map_or(Phase::Disorder, |loss| loss.phase)
     }
 
-    pub(crate) fn loss(&mut self) -> &mut Loss {
+    /// What was SACKed, if anything was.
+    pub(crate) fn board(&self) -> Option<&Scoreboard> {
+        self.loss.as_ref().map(|loss| &loss.board)
+    }
+
+    /// Is anything from `seq` on counted as lost, before `nxt`?
+    pub(crate) fn is_lost_behind(&self, seq: Seq, nxt: Seq) -> bool {
+        self.loss.as_ref().is_some_and(|loss| {
+            let edge = loss.rack.lost.earlier(nxt);
+            edge.after(seq) && loss.board.unsacked(seq, edge) > 0
+        })
+    }
+
+    /// The first byte in `from..to` that is neither SACKed nor was retransmitted.
+    pub(crate) fn first_original(&self, from: Seq, to: Seq) -> Option<Seq> {
+        self.loss.as_ref().and_then(|loss| loss.first_original(from, to))
+    }
+
+    /// Places in the log of what was sent, which move with SND.UNA.
+    #[inline(always)]
+    pub(crate) fn cursors(&mut self) -> Option<&mut [Cursor; 2]> {
+        self.loss.as_mut().map(|loss| &mut loss.rack.cursors)
+    }
+
+    /// Notes that all that could leave has left.
+    pub(crate) fn on_occasion(&mut self) {
+        if let Some(loss) = &mut self.loss {
+            loss.prr.on_occasion();
+        }
+    }
+
+    /// Steps that lists took since the last call.
+    pub(crate) fn take_steps(&mut self) -> u64 {
+        self.loss.as_mut().map_or(0, |loss| loss.board.take_steps() + loss.resent.take_steps())
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.loss = None;
+    }
+}
+
+impl Connection {
+    pub(crate) fn phase(&self) -> Phase {
+        self.recovery.phase()
+    }
+
+    /// The peer SACKs `blocks`; those below `una` tell of duplicates.
+    pub(crate) fn mark_sacked(&mut self, una: Seq, blocks: &[(Seq, Seq)]) -> Sacked {
+        let (nxt, mss) = (self.snd.nxt(), self.snd.mss().into());
+        self.loss().board.update(una, nxt, mss, blocks)
+    }
+
+    /// The policy has reduced without a loss: until what is in flight is acknowledged, sending is metered.
+    pub(crate) fn meter(&mut self) {
+        let (nxt, flight, target) = (self.snd.nxt(), self.snd.flight(), self.control.window().cwnd);
+        let loss = self.loss();
+        loss.phase = Phase::Reduced;
+        loss.recover = nxt;
+        loss.prr = Prr::new(flight - loss.board.sacked(), target, 0);
+    }
+
+    fn loss(&mut self) -> &mut Loss {
         let (una, sent) = (self.snd.una(), self.snd.sent());
-        self.loss.get_or_insert_with(|| {
+        self.recovery.loss.get_or_insert_with(|| {
             Box::new(Loss {
                 board: Scoreboard::new(),
                 phase: Phase::Disorder,
@@ -125,13 +212,13 @@ impl Connection {
 
     /// Bytes that the peer holds beyond a hole.
     pub(crate) fn sacked(&self) -> u32 {
-        self.loss.as_ref().map_or(0, |loss| loss.board.sacked())
+        self.recovery.loss.as_ref().map_or(0, |loss| loss.board.sacked())
     }
 
     /// Bytes thought to be in the network (RFC 6675's pipe; FlightSize where nothing is amiss).
     /// RFC 6675, 4-1.
     pub(crate) fn pipe(&self) -> u32 {
-        let Some(loss) = &self.loss else { return self.snd.flight() };
+        let Some(loss) = &self.recovery.loss else { return self.snd.flight() };
         if loss.phase == Phase::Fast && !self.bits.has(Bits::SACK) {
             return self.snd.flight().saturating_sub(loss.inflation);
         }
@@ -143,7 +230,7 @@ impl Connection {
     /// Bytes in flight that are SACKed, that count as lost, and that were sent again.
     #[cold]
     pub(crate) fn trouble(&self) -> (u32, u32, u32) {
-        let Some(loss) = &self.loss else { return (0, 0, 0) };
+        let Some(loss) = &self.recovery.loss else { return (0, 0, 0) };
         let below = |edge: Seq| match edge.after(self.snd.una()) {
             true => loss.board.unsacked(self.snd.una(), edge),
             false => 0,
@@ -165,7 +252,7 @@ impl Connection {
     /// While sending is metered: bytes that may be in the network now, which is what PRR calls cwnd.
     /// RFC 9937, 6-5.
     pub(crate) fn metered_window(&self) -> Option<u32> {
-        let loss = self.loss.as_ref().filter(|_| self.is_metered())?;
+        let loss = self.recovery.loss.as_ref().filter(|_| self.is_metered())?;
         Some(self.pipe().saturating_add(loss.prr.space()))
     }
 
@@ -174,7 +261,7 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn congestion_room(&self) -> u32 {
         let cwnd = self.control.window().cwnd;
-        if self.loss.is_none() && self.snd.duplicates() == 0 {
+        if self.recovery.loss.is_none() && self.snd.duplicates() == 0 {
             return cwnd.saturating_sub(self.snd.flight());
         }
         self.room_in_trouble(cwnd)
@@ -183,7 +270,7 @@ impl Connection {
     /// RFC 3042, 2-2; RFC 6675, 5-3; RFC 5681, 3.2-11; RFC 8985, 9.2-1 and 9.3-1.
     #[cold]
     fn room_in_trouble(&self, cwnd: u32) -> u32 {
-        let Some(loss) = &self.loss else {
+        let Some(loss) = &self.recovery.loss else {
             return (cwnd + self.limited_transmit()).saturating_sub(self.snd.flight());
         };
         if self.is_metered() {
@@ -253,7 +340,7 @@ impl Connection {
         // RFC 6582, section 3.2, step 1: duplicates of what an earlier repair sent twice are no new loss.
         let repaired =
             |loss: &Loss| loss.phase == Phase::Disorder && self.snd.una().at_or_before(loss.recover);
-        let old = self.loss.as_deref().is_some_and(repaired);
+        let old = self.recovery.loss.as_deref().is_some_and(repaired);
         if !old && u32::from(self.snd.duplicates()) >= DUP_THRESH {
             self.begin_fast_recovery(cx, 0);
         }
@@ -299,7 +386,7 @@ impl Connection {
     /// RFC 6675, 5-1; RFC 6675, 5.1-3.
     fn enter_fast_recovery_if_due(&mut self, cx: &mut Cx<'_>, delivered: u32) {
         let (una, nxt) = (self.snd.una(), self.snd.nxt());
-        let due = self.loss.as_ref().is_some_and(|loss| {
+        let due = self.recovery.loss.as_ref().is_some_and(|loss| {
             let edge = loss.rack.lost.later(una).earlier(nxt);
             // What was sent again, by a probe, is judged as that.
             let is_missing = loss.first_original(una, edge).is_some() || loss.resent.lost_bytes() > 0;
@@ -359,7 +446,7 @@ impl Connection {
     /// RFC 5681, 4.3-1; RFC 8985, 6.3-1; RFC 8985, 9.3-3.
     pub(crate) fn on_retransmission_lost(&mut self, cx: &mut Cx<'_>, at: u32) {
         let (nxt, now) = (self.snd.nxt(), cx.now.as_micros() as u32);
-        let Some(loss) = &mut self.loss else { return };
+        let Some(loss) = &mut self.recovery.loss else { return };
         // The repair now takes longer, and a timeout of the first retransmission would only disturb it.
         loss.first_ts = None;
         loss.judged = true;
@@ -384,7 +471,7 @@ impl Connection {
         let (before, age) = (self.pipe(), self.age_of_lost(cx.config));
         let first = (una + u32::from(self.snd.mss())).earlier(nxt);
         self.loss();
-        let Some(loss) = &mut self.loss else { return };
+        let Some(loss) = &mut self.recovery.loss else { return };
         if loss.board.is_sacked(una) {
             loss.board.clear();
         }
@@ -440,7 +527,7 @@ impl Connection {
     /// RFC 3522, 3.2-1.
     pub(crate) fn note_first_retransmission(&mut self, cx: &Cx<'_>) {
         let ts = self.bits.clock().value(cx.now, self.snd.ts_offset());
-        if let Some(loss) = self.loss.as_mut().filter(|loss| !loss.judged) {
+        if let Some(loss) = self.recovery.loss.as_mut().filter(|loss| !loss.judged) {
             loss.first_ts.get_or_insert(ts);
         }
     }
@@ -450,7 +537,7 @@ impl Connection {
     /// RFC 3522, 3.2-2.
     fn is_spurious(&mut self, seg: &Segment<'_>) -> bool {
         let timestamps = self.bits.has(Bits::TIMESTAMPS);
-        let Some(loss) = &mut self.loss else { return false };
+        let Some(loss) = &mut self.recovery.loss else { return false };
         let repairing = matches!(loss.phase, Phase::Fast | Phase::Timeout);
         // After a second timeout in a row it is unknown which transmission an answer belongs to.
         let ambiguous = matches!(loss.signal, Signal::Timeout { nth: 2.. });
@@ -477,7 +564,7 @@ impl Connection {
         }
         let (una, mss) = (self.snd.una(), u32::from(self.snd.mss()));
         let sack = self.bits.has(Bits::SACK);
-        let Some(loss) = &mut self.loss else { return };
+        let Some(loss) = &mut self.recovery.loss else { return };
         loss.board.advance(una);
         if loss.reports_until.is_some_and(|until| una.after(until)) {
             loss.begin_judging(una, true);
@@ -516,7 +603,7 @@ impl Connection {
     /// RFC 6582, 3.2-4.
     pub(crate) fn restarts_timer(&mut self, config: &Config) -> bool {
         let sack = self.bits.has(Bits::SACK) || config.steady_repair;
-        let Some(loss) = self.loss.as_mut().filter(|loss| loss.phase == Phase::Fast && !sack) else {
+        let Some(loss) = self.recovery.loss.as_mut().filter(|loss| loss.phase == Phase::Fast && !sack) else {
             return true;
         };
         !core::mem::replace(&mut loss.restarted, true)
@@ -524,14 +611,14 @@ impl Connection {
 
     /// Gives the memory back once nothing is amiss.
     pub(crate) fn tidy_loss(&mut self) {
-        let Some(loss) = &self.loss else { return };
+        let Some(loss) = &self.recovery.loss else { return };
         let una = self.snd.una();
         let over = loss.is_calm()
             && !self.bits.has(Bits::PROBING)
             && loss.reports_until.is_none_or(|until| una.after(until))
             && (self.bits.has(Bits::SACK) || una.after(loss.recover) || self.snd.flight() == 0);
         if over {
-            self.loss = None;
+            self.recovery.loss = None;
         }
     }
 
@@ -547,7 +634,7 @@ impl Connection {
     /// this repair did not send says nothing.
     /// RFC 3708, 3-1.
     pub(crate) fn on_duplicate_reported(&mut self, cx: &mut Cx<'_>, (left, right): (Seq, Seq)) {
-        let Some(loss) = &mut self.loss else { return };
+        let Some(loss) = &mut self.recovery.loss else { return };
         let (left, right) = (left.later(loss.marker), right.earlier(loss.resend));
         if loss.again == 0 || !left.before(right) {
             return;
@@ -593,7 +680,7 @@ impl Connection {
 
 impl Loss {
     /// Nothing is missing, and nothing is being sent again.
-    pub(crate) fn is_calm(&self) -> bool {
+    fn is_calm(&self) -> bool {
         self.phase == Phase::Disorder && self.board.is_empty()
     }
 
@@ -609,19 +696,19 @@ impl Loss {
     }
 
     /// Ends the account: the policy reduced for something else, which no report undoes.
-    pub(crate) fn end_judging(&mut self, una: Seq) {
+    fn end_judging(&mut self, una: Seq) {
         self.begin_judging(una, true);
     }
 
     /// Counts bytes that were retransmitted. Neither a probe nor what was cut anew is a repair that could be undone.
-    pub(crate) fn count_again(&mut self, bytes: u32) {
+    fn count_again(&mut self, bytes: u32) {
         if matches!(self.phase, Phase::Fast | Phase::Timeout) {
             self.again = self.again.saturating_add(bytes);
         }
     }
 
     /// Takes back what [`Loss::count_again`] counted for a segment that never left.
-    pub(crate) fn uncount_again(&mut self, bytes: u32) {
+    fn uncount_again(&mut self, bytes: u32) {
         if matches!(self.phase, Phase::Fast | Phase::Timeout) {
             self.again = self.again.saturating_sub(bytes);
         }
