@@ -12,8 +12,9 @@
 //! processes of the group may have come.
 
 use crate::group::LOOK;
-use crate::packet::{Packet, sharing_ends};
+use crate::packet::Packet;
 use crate::port::*;
+use crate::ports::sharing_ends;
 use crate::sys;
 use crate::xdp::XdpPort;
 use base::{Addr, Duration, FlowKey, Instant};

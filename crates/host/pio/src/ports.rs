@@ -104,5 +104,10 @@ pub(crate) fn refusal(error: io::Error) -> ClaimError {
     }
 }
 
+/// Says why a link that shares `port` does not go to another interface.
+pub(crate) fn sharing_ends(port: u16) -> String {
+    format!("port {port} is shared by processes, which must meet anew")
+}
+
 #[cfg(test)]
 mod tests;

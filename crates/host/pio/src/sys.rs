@@ -202,6 +202,16 @@ pub(crate) fn network() -> io::Result<u64> {
     std::fs::metadata("/proc/thread-self/ns/net").map(|meta| meta.ino())
 }
 
+/// Returns an error if the calling thread is not in that network namespace: sockets that it makes are of the namespace
+/// that it is in.
+pub(crate) fn is_in_network(network: u64) -> Result<(), String> {
+    match self::network() {
+        Ok(here) if here == network => Ok(()),
+        Ok(_) => Err("this program is in another network namespace now".into()),
+        Err(error) => Err(format!("/proc/thread-self/ns/net: {error}")),
+    }
+}
+
 /// The user whose files are ours.
 pub(crate) fn user() -> u32 {
     // SAFETY: asks for a number.

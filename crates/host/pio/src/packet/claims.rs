@@ -12,7 +12,7 @@
 //! Where processes share a port ([`crate::group`]), each has such a socket, with SO_REUSEPORT: the kernel then asks one
 //! of them, and all of them are silent. The first binds without, so that nothing on the kernel is there before us.
 //!
-//! An interface that was deleted and is back is another one to the kernel: [`PortTable::move_to`] takes the ports
+//! An interface that was deleted and is back is another one to the kernel: [`SilencedPorts::move_to`] takes the ports
 //! there.
 
 use super::filter::{self, Shared, Spread};
@@ -21,7 +21,7 @@ use crate::group::{Member, Watcher};
 use crate::ledger;
 use crate::peer_hash::PeerHash;
 use crate::port::{ClaimError, PortClaim};
-use crate::ports::{ANY4, ANY6, Binding, EXACT, Place, refusal};
+use crate::ports::{ANY4, ANY6, Binding, EXACT, Place, refusal, sharing_ends};
 use crate::sys::{self, check};
 use base::{Addr, Instant};
 use ring::Line;
@@ -36,13 +36,8 @@ const PORTS: usize = 1 << 16;
 /// The filter takes ports of outgoing connections in blocks, so that it changes seldom.
 const BLOCK: u16 = 1024;
 
-/// Says why a link that shares `port` does not go to another interface.
-pub(crate) fn sharing_ends(port: u16) -> String {
-    format!("port {port} is shared by processes, which must meet anew")
-}
-
 /// Claims of one process on one interface, for all queues of a port.
-pub(super) struct PortTable {
+pub(super) struct SilencedPorts {
     /// Changed under the lock of the table.
     ifindex: AtomicU32,
     /// The network namespace of the interface.
@@ -56,8 +51,8 @@ pub(super) struct PortTable {
 }
 
 // Shared by the cores of an interface: what each reads for a packet lies apart from what some write.
-const _: () = assert!(offset_of!(PortTable, table) / 128 != offset_of!(PortTable, marks) / 128);
-const _: () = assert!(offset_of!(PortTable, table) / 128 != offset_of!(PortTable, share) / 128);
+const _: () = assert!(offset_of!(SilencedPorts, table) / 128 != offset_of!(SilencedPorts, marks) / 128);
+const _: () = assert!(offset_of!(SilencedPorts, table) / 128 != offset_of!(SilencedPorts, share) / 128);
 
 struct Table {
     claims: BTreeMap<Key, Claim>,
@@ -118,10 +113,10 @@ impl Key {
     }
 }
 
-impl PortTable {
+impl SilencedPorts {
     /// Nothing yet, for `queues` queues on interface `ifindex`; listeners with SO_REUSEPORT will share their ports with
     /// processes that say `share` too, unless that is 0.
-    pub(super) fn new(ifindex: u32, queues: u16, share: u64) -> io::Result<PortTable> {
+    pub(super) fn new(ifindex: u32, queues: u16, share: u64) -> io::Result<SilencedPorts> {
         let spread = Spread { queues, ephemeral: None, hash: PeerHash::new(sys::random_words()?) };
         let table = Table {
             claims: BTreeMap::new(),
@@ -136,7 +131,7 @@ impl PortTable {
         let marks = (0..PORTS).map(|_| AtomicU8::new(0)).collect();
         let watcher = (share != 0).then(Watcher::new).transpose()?;
         let (ifindex, network) = (AtomicU32::new(ifindex), sys::network()?);
-        Ok(PortTable { ifindex, network, marks, table: Line(Mutex::new(table)), share, watcher })
+        Ok(SilencedPorts { ifindex, network, marks, table: Line(Mutex::new(table)), share, watcher })
     }
 
     /// Returns the descriptors that become readable when a group has news or is to be looked at.
@@ -257,14 +252,9 @@ impl PortTable {
         self.ifindex.load(Ordering::Relaxed)
     }
 
-    /// Returns an error if the calling thread is not in the network namespace of the interface: sockets that it makes
-    /// are of the namespace that it is in.
+    /// Returns an error if the calling thread is not in the network namespace of the interface.
     pub(super) fn is_at_home(&self) -> Result<(), String> {
-        match sys::network() {
-            Ok(network) if network == self.network => Ok(()),
-            Ok(_) => Err("this program is in another network namespace now".into()),
-            Err(error) => Err(format!("/proc/thread-self/ns/net: {error}")),
-        }
+        sys::is_in_network(self.network)
     }
 
     /// Takes all ports on interface `ifindex`, which has the name of the one that is gone. On an error, the same for

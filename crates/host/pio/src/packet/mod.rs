@@ -46,8 +46,7 @@ use crate::vnet;
 use crate::watch::Watch;
 use ::ring::{Frame, GrowingPool};
 use base::{Addr, FlowKey, Instant};
-use claims::PortTable;
-pub(crate) use claims::sharing_ends;
+use claims::SilencedPorts;
 use libc::SOL_PACKET;
 use returns::Fresh;
 use ring::Ring;
@@ -119,7 +118,7 @@ impl PacketConfig {
 pub struct Packet {
     caps: Caps,
     socket: Arc<OwnedFd>,
-    claims: Arc<PortTable>,
+    claims: Arc<SilencedPorts>,
     whole: bool,
     pool: GrowingPool,
     ring: Option<Ring>,
@@ -202,7 +201,7 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
         Monitor::open(interface.index, Scope::All).map_err(failed)?.poll(&mut events);
         fit_for_a_wire(config, &events)?;
     }
-    let claims = Arc::new(PortTable::new(interface.index, queues, config.share).map_err(failed)?);
+    let claims = Arc::new(SilencedPorts::new(interface.index, queues, config.share).map_err(failed)?);
     let (mut group, fresh) = (None, Arc::new(Fresh::default()));
     let ports = (0..queues).map(|queue| {
         let caps = Caps {
@@ -243,14 +242,14 @@ fn fit_for_a_wire(config: &PacketConfig, news: &[NetEvent]) -> Result<(), OpenEr
 /// `whole` frames.
 fn prepare(
     ifindex: u32,
-    claims: &PortTable,
+    claims: &SilencedPorts,
     receive: Receive,
     whole: bool,
 ) -> io::Result<(Arc<OwnedFd>, Option<Ring>)> {
     let socket = Arc::new(sys::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)?);
     let fd = socket.as_raw_fd();
     if whole {
-        PortTable::take_all(fd)?;
+        SilencedPorts::take_all(fd)?;
         sys::hear_everybody(fd, ifindex)?;
     } else {
         claims.join(Arc::downgrade(&socket))?;
@@ -299,7 +298,7 @@ impl Packet {
     fn new(
         caps: Caps,
         receive: Receive,
-        claims: Arc<PortTable>,
+        claims: Arc<SilencedPorts>,
         fresh: Arc<Fresh>,
         group: &mut Option<u16>,
     ) -> io::Result<Packet> {
@@ -546,7 +545,7 @@ impl Packet {
 }
 
 /// Make `fd` one of the sockets among which the kernel spreads packets.
-fn join_group(fd: RawFd, group: &mut Option<u16>, claims: &PortTable) -> io::Result<()> {
+fn join_group(fd: RawFd, group: &mut Option<u16>, claims: &SilencedPorts) -> io::Result<()> {
     let kind = libc::PACKET_FANOUT_CBPF << 16;
     let unique = libc::PACKET_FANOUT_FLAG_UNIQUEID << 16;
     let request = match *group {

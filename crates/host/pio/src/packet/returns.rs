@@ -13,7 +13,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::claims::PortTable;
+use super::claims::SilencedPorts;
 use super::ring::Ring;
 use super::{Packet, Receive, bind, join_group, prepare};
 use crate::port::NetEvent;
@@ -43,7 +43,7 @@ impl Fresh {
         queue: u16,
         queues: u16,
         ifindex: u32,
-        claims: &PortTable,
+        claims: &SilencedPorts,
         receive: Receive,
     ) -> io::Result<Queue> {
         // A panic elsewhere leaves whole sockets behind.

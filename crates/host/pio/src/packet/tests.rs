@@ -14,14 +14,14 @@ pub(super) const LISTEN: PortClaim =
 
 /// Choice among frames by a packet socket's filter and the look that follows it, without a socket.
 pub(crate) struct Choice {
-    claims: PortTable,
+    claims: SilencedPorts,
     program: Vec<libc::sock_filter>,
 }
 
 impl Choice {
     /// Of packets to these, on interface `ifindex`.
     pub(crate) fn of(ifindex: u32, wanted: &[PortClaim]) -> Choice {
-        let claims = PortTable::new(ifindex, 1, 0).expect("a table");
+        let claims = SilencedPorts::new(ifindex, 1, 0).expect("a table");
         for claim in wanted {
             claims.claim(claim, 0).expect("granted");
         }

@@ -1,7 +1,8 @@
 //! Owners of local ports: the core that claimed a port for itself alone gets the packets to it.
 
 use crate::port::PortClaim;
-use base::{Addr, Endpoint};
+use crate::ports::Place;
+use base::Endpoint;
 use ring::Line;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -100,16 +101,9 @@ impl Owners {
     #[cold]
     fn look(&self, local: Endpoint) -> Option<u16> {
         let claims = self.lock();
-        let rank = |claim: &PortClaim| match claim.addr {
-            addr if addr == local.addr => Some(2),
-            Addr::UNSPECIFIED_V4 if local.addr.is_v4() => Some(1),
-            Addr::UNSPECIFIED_V6 if !local.addr.is_v4() => Some(1),
-            Addr::UNSPECIFIED_V6 if !claim.v6_only => Some(0),
-            _ => None,
-        };
         let of_port = claims.get(&local.port)?.iter();
-        let ranked = of_port.filter_map(|(core, claim)| Some((rank(claim)?, *core)));
-        ranked.max_by_key(|(rank, _)| *rank).map(|(_, core)| core)
+        let ranked = of_port.map(|(core, claim)| (Place::of(claim).rank(local.addr), *core));
+        ranked.filter(|(rank, _)| *rank > 0).max_by_key(|(rank, _)| *rank).map(|(_, core)| core)
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {

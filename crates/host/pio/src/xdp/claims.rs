@@ -12,7 +12,8 @@
 //!
 //! Other processes of ours see in a [ledger](crate::ledger) which those are, and keep off them.
 //!
-//! An interface that was deleted and is back is another one to the kernel: [`Claims::inherit`] takes the ports there.
+//! An interface that was deleted and is back is another one to the kernel: [`SteeredPorts::inherit`] takes the ports
+//! there.
 //!
 //! A risk remains: the kernel may pick, for a connection of its own to the very same remote
 //! port, a local port that a connection of ours uses; it is nil if the two draw from different ranges.
@@ -21,9 +22,8 @@ use super::bpf::LocalKey;
 use super::bpf::program::{LEASE_SHIFT, LEASE_UNIT, MARKS, SHARED4, SHARED6};
 use super::bpf::sys as bpf;
 use crate::ledger::Ledger;
-use crate::packet::sharing_ends;
 use crate::port::{ClaimError, PortClaim};
-use crate::ports::{Binding, EXACT, Place, refusal};
+use crate::ports::{Binding, EXACT, Place, refusal, sharing_ends};
 use crate::sys;
 use base::{Addr, Instant};
 use std::collections::{BTreeSet, HashMap};
@@ -120,17 +120,17 @@ impl Table {
 const FORMER_MAX: usize = 256;
 
 /// Claims of one program on one interface; shared by its ports.
-pub(super) struct Claims {
+pub(super) struct SteeredPorts {
     ifindex: u32,
     marks: Marks,
     local: OwnedFd,
     table: Mutex<Table>,
 }
 
-impl Claims {
+impl SteeredPorts {
     /// `local` is the map of addresses and exact claims that the XDP program reads beside `marks`.
-    pub(super) fn new(ifindex: u32, marks: Marks, local: OwnedFd) -> Claims {
-        Claims { ifindex, marks, local, table: Mutex::default() }
+    pub(super) fn new(ifindex: u32, marks: Marks, local: OwnedFd) -> SteeredPorts {
+        SteeredPorts { ifindex, marks, local, table: Mutex::default() }
     }
 
     /// We own the program that reads the claims, and say in `ledger` where connections leave from.
@@ -177,7 +177,7 @@ impl Claims {
     ///
     /// # Errors
     /// Says which port cannot be had and why. The link ends then.
-    pub(super) fn inherit(&self, old: &Claims) -> Result<(), String> {
+    pub(super) fn inherit(&self, old: &SteeredPorts) -> Result<(), String> {
         let mut from = old.lock();
         if let Some((place, _)) = from.listening.iter().find(|(_, entry)| entry.reservation.is_none()) {
             return Err(sharing_ends(place.port));

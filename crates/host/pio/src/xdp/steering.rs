@@ -3,7 +3,7 @@
 use super::bpf::LocalKey;
 use super::bpf::program::{self, Maps};
 use super::bpf::sys::{self as bpf, Hook, LoadError, MapKind};
-use super::claims::{Claims, Marks, PORTS};
+use super::claims::{Marks, PORTS, SteeredPorts};
 use super::device::{Device, Ethtool};
 use super::proof::Requests;
 use super::{XdpConfig, refused};
@@ -25,7 +25,7 @@ const LOCAL_MAX: u32 = 1 << 14;
 
 /// The program in the kernel, on no interface yet, and its maps.
 pub(super) struct Loaded {
-    pub(super) claims: Claims,
+    pub(super) claims: SteeredPorts,
     pub(super) socks: OwnedFd,
     pub(super) program: OwnedFd,
     /// The program copes with packets in several buffers.
@@ -45,7 +45,7 @@ impl Loaded {
         let program = if whole { program::everything } else { program::steering }(fds, device.queues);
         let (program, frags) = bpf::load_xdp("ms_steering", &program).map_err(not_loaded)?;
         let marks = Marks::map(&ports).map_err(|e| refused("map a BPF map", e))?;
-        Ok(Loaded { claims: Claims::new(device.index, marks, local), socks, program, frags })
+        Ok(Loaded { claims: SteeredPorts::new(device.index, marks, local), socks, program, frags })
     }
 
     /// Gives a queue's packets to a socket.
@@ -151,11 +151,7 @@ impl Steering {
         if placed.epoch != epoch && placed.ifindex == device.index && placed.attached.is_some() {
             return Ok(placed.epoch);
         }
-        match sys::network() {
-            Ok(network) if network == self.network => {}
-            Ok(_) => return Err(Refusal::Final("this program is in another network namespace now".into())),
-            Err(error) => return Err(Refusal::Final(format!("/proc/thread-self/ns/net: {error}"))),
-        }
+        sys::is_in_network(self.network).map_err(Refusal::Final)?;
         placed.attached = None;
         placed.loaded.claims.drop_ledger();
         let refused = |error| Refusal::of(&error, device);
