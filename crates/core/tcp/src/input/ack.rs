@@ -112,7 +112,7 @@ impl Connection {
         if self.bits.has(Bits::ECN) {
             self.take_classic(cx, seg, acked);
         }
-        let sacked = self.take_sack(cx, seg);
+        let sacked = self.take_sack(cx, seg, window_changed);
         if self.bits.has(Bits::ACCECN) {
             self.take_accurate(cx, seg, acked, sacked.newly);
         }
@@ -181,7 +181,7 @@ impl Connection {
     }
 
     /// The blocks of a SACK option (RFC 2018, section 5), and what they say about deliveries.
-    fn take_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Sacked {
+    fn take_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, window_changed: bool) -> Sacked {
         let blocks = seg.options.sack.as_slice();
         if !self.bits.has(Bits::SACK) {
             return Sacked::default();
@@ -208,7 +208,7 @@ impl Connection {
             }
         }
         if self.bits.has(Bits::PROBING) {
-            self.settle_probe(cx, seg);
+            self.settle_probe(cx, seg, window_changed);
         }
         if self.recovery.is_active() {
             self.note_delivered(cx, seg, &sacked, marked.as_slice(), filled);

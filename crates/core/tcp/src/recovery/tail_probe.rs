@@ -70,7 +70,9 @@ impl Connection {
     /// Returns the number of bytes never sent of which a probe may consist.
     fn new_probe(&self) -> u32 {
         let mss = u32::from(self.snd.mss() - self.blocks_len());
-        let len = self.snd.unsent().min(self.snd.usable_window()).min(mss);
+        let len = self.snd.unsent().min(mss);
+        // A part of a segment would be a silly one (RFC 9293, section 3.8.6.2.1).
+        let len = if len <= self.snd.usable_window() { len } else { 0 };
         if self.bits.has(Bits::MARKED) { self.within_record(self.snd.nxt(), len) } else { len }
     }
 
@@ -123,7 +125,7 @@ impl Connection {
     /// An acknowledgment while a probe is out, before SND.UNA moves (section 7.4.2): is the flight's end known to
     /// have arrived, and did only the probe bring it there?
     /// RFC 8985, 7.4-1.
-    pub(crate) fn settle_probe(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+    pub(crate) fn settle_probe(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, window_changed: bool) {
         let end = self.probe_end();
         if seg.ack.before(end) {
             return;
@@ -131,8 +133,9 @@ impl Connection {
         if !self.bits.has(Bits::PROBE_RESENT) {
             return self.bits.clear(Bits::PROBING);
         }
-        let duplicate = seg.ack == self.snd.una() && seg.seq_len() == 0 && seg.options.sack.is_empty();
-        if duplicate {
+        let again = seg.ack == self.snd.una() && seg.seq_len() == 0 && seg.options.sack.is_empty();
+        if again && !window_changed {
+            // A duplicate (RFC 5681, section 2).
             self.bits.clear(Bits::PROBING);
         } else if seg.ack.after(end) {
             self.bits.clear(Bits::PROBING);
