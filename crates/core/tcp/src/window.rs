@@ -165,10 +165,10 @@ impl Connection {
     /// RFC 9293, MAY-8.
     #[inline(always)]
     fn room(&self, memory: u32) -> u32 {
-        if self.bits.has(Bits::READ_CLOSED) {
-            return self.buffer_limit();
-        }
         let largest = from_field(u16::MAX, self.rcv.scale().min(MAX_SHIFT));
+        if self.bits.has(Bits::READ_CLOSED) {
+            return self.buffer_limit().min(largest);
+        }
         let room = self.buffer_room().min(memory).min(largest);
         if self.bits.has(Bits::EARLY | Bits::RAMP) { room.min(self.ramp()) } else { room }
     }
