@@ -132,8 +132,9 @@ pub const ROWS: &[Row] = &[
         name: "beyond the kernel's window",
         kind: Kind::Packets,
         key: "beyond_window",
-        reason: "Linux offers whole segments of memory at first, 64240 bytes, and here the window is what the setting \
-                 `rcvbuf` gives, so one of the two refuses what lies between the edges (RFC 9293, section 3.8.6.2).",
+        reason: "How large the window is follows from the memory that each of the two counts (RFC 9293, section \
+                 3.8.6.2), and one of them refuses what lies between the edges. Linux takes what lies across its edge \
+                 whole, or not at all while data waits to be read; section 3.10.7.4 has it cut at the edge, as here.",
     },
     Row {
         name: "tail loss probe of a FIN",
@@ -229,6 +230,20 @@ pub const ROWS: &[Row] = &[
         key: "silly_window",
         reason: "Linux fills the peer's window with less than a segment behind full ones. RFC 9293, section \
                  3.8.6.2.1, has that wait.",
+    },
+    Row {
+        name: "a window of a few bytes",
+        kind: Kind::Packets,
+        key: "few_bytes",
+        reason: "Linux cuts no segment smaller than 68 bytes with its headers, and leaves less to the timer that probes \
+                 a shut window. RFC 9293, section 3.8.6.2.1, has data sent that fills half of the largest window.",
+    },
+    Row {
+        name: "a timer beside a step",
+        kind: Kind::Packets,
+        key: "timer_beside_step",
+        reason: "A retransmission timer ran out before a step on one of the two, and would have behind it on the other \
+                 one, within the tolerance for times: RFC 6298, section 2, leaves the granularity of clocks open.",
     },
     Row {
         name: "FIN beyond the congestion window",
@@ -343,6 +358,14 @@ pub const ROWS: &[Row] = &[
         reason: "Linux tells protocol unreachable as ENOPROTOOPT, prohibited (IPv6) as EACCES, and keeps port \
                  unreachable as a soft error. Here the first is ECONNREFUSED, the second EHOSTUNREACH, and the last \
                  is not kept in a standing connection (RFC 5927, section 5.2).",
+    },
+    Row {
+        name: "ICMP error that waits in a queue",
+        kind: Kind::Packets,
+        key: "icmp_queued",
+        reason: "Over IPv4 Linux queues an ICMP error about a SYN for MSG_ERRQUEUE although nobody has set `IP_RECVERR`, \
+                 and poll tells POLLERR until it is taken. ip(7) has the queue for sockets that set the option, and \
+                 over IPv6 Linux asks for it, too.",
     },
     Row {
         name: "reset that Linux alone takes or refuses",

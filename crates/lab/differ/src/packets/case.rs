@@ -15,10 +15,15 @@ pub struct Case<'a> {
     pub(super) acked: u32,
     /// Right edge of what the near end had sent.
     pub(super) heard: u32,
+    /// Right edge of what both have sent when the step is over.
+    pub(super) heard_by_both: u32,
+    /// Largest window that the peer has told.
+    pub(super) largest: u32,
     /// Next number that the near end expects.
     pub(super) expected: u32,
-    /// Right edge of the window that was offered, by the one of the two that offered less.
+    /// Right edge of the window that was offered, by the one of the two that offered less, and by the other one.
     pub(super) edge: u32,
+    pub(super) far_edge: u32,
     /// The near end has sent no more than a SYN or a SYN-ACK, and that is not acknowledged.
     pub(super) is_half_open: bool,
     /// Something was sent after the SYN-ACK.
@@ -67,6 +72,10 @@ pub struct Case<'a> {
     pub(super) fins: Vec<u32>,
     /// Segments with an acknowledgment of less than was acknowledged before came with timestamps.
     pub(super) has_old_stamp: bool,
+    /// A timer ran out on one of the two just before the step, so it may run out on the other one after it.
+    pub(super) is_timer_apart: bool,
+    /// A segment came that one of the two refuses for its window, and that tells something.
+    pub(super) is_window_apart: bool,
     /// The step's segment acknowledges nothing and leaves the window as it is.
     pub(super) is_no_news: bool,
     /// Right edge of the data that the peer has sent.
@@ -90,17 +99,38 @@ pub(super) fn tcp(body: &Body) -> Option<&Segment> {
     }
 }
 
-/// Notes the right edge of the window that a segment of the near end offers.
-pub(super) fn note_edge(body: &Body, isn: u32, scale: &mut u8, edge: &mut u32) {
-    let Some(seen) = tcp(body).filter(|tcp| !tcp.flags.has(Flags::RST)) else { return };
-    let (offset, shift) = if seen.flags.has(Flags::SYN) { (isn, 0) } else { (0, *scale) };
-    if let Some(ack) = seen.ack {
-        *edge = ack.wrapping_sub(offset).wrapping_add(u32::from(seen.window.unwrap_or(0)) << shift);
+/// What an end has offered so far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Offer {
+    scale: u8,
+    /// Window of its SYN, until a segment with an acknowledgment tells where that begins.
+    syn_window: u32,
+    /// The right edge, which never moves left.
+    edge: u32,
+}
+
+impl Offer {
+    /// Notes what a segment of the near end offers. This stack's SYN-ACK offers what a later window field can tell; the
+    /// kernel's what it says (`is_exact`).
+    pub(super) fn note(&mut self, body: &Body, isn: u32, is_exact: bool) {
+        let Some(seen) = tcp(body).filter(|tcp| !tcp.flags.has(Flags::RST)) else { return };
+        let syn = seen.flags.has(Flags::SYN);
+        self.scale = seen.options.iter().flatten().fold(self.scale, |scale, option| match option {
+            TcpOption::WindowScale(shift) => *shift,
+            _ => scale,
+        });
+        let window = u32::from(seen.window.unwrap_or(0)) << if syn { 0 } else { self.scale };
+        let Some(ack) = seen.ack else {
+            self.syn_window = if syn { window } else { self.syn_window };
+            return;
+        };
+        let ack = ack.wrapping_sub(if syn { isn } else { 0 });
+        let window = if syn && !is_exact { window.next_multiple_of(1 << self.scale) } else { window };
+        let edge = ack.wrapping_add(window.max(std::mem::take(&mut self.syn_window)));
+        if syn || self.edge == 0 || ahead(edge, self.edge) {
+            self.edge = edge;
+        }
     }
-    *scale = seen.options.iter().flatten().fold(*scale, |scale, option| match option {
-        TcpOption::WindowScale(shift) => *shift,
-        _ => scale,
-    });
 }
 
 pub(super) fn ahead(a: u32, b: u32) -> bool {
@@ -116,8 +146,11 @@ impl<'a> Case<'a> {
             segment: None,
             acked: 0,
             heard: 0,
+            heard_by_both: 0,
+            largest: 0,
             expected: 0,
             edge: 0,
+            far_edge: 0,
             is_half_open: true,
             has_answered: false,
             stamp: None,
@@ -142,19 +175,28 @@ impl<'a> Case<'a> {
             has_ended: false,
             fins: Vec::new(),
             has_old_stamp: false,
+            is_timer_apart: false,
+            is_window_apart: false,
             is_no_news: false,
             reach: 0,
             has_acked: false,
         };
-        let (mut scales, mut edges) = ([0; 2], [0; 2]);
+        let mut offers = [Offer::default(); 2];
         let until = (difference.step + 1).min(input.steps.len());
         for (index, step) in input.steps[..until].iter().enumerate() {
             let now = index == difference.step;
             if let Action::Send(packet, echo) = &step.action
                 && let Some(tcp) = tcp(&packet.body)
             {
-                case.has_false_echo |= *echo != Echo::Latest(0) && stamps(tcp).is_some();
+                let is_false_echo = *echo != Echo::Latest(0) && stamps(tcp).is_some();
+                case.has_false_echo |= is_false_echo;
+                let was_half_open = case.is_half_open;
+                let is_at_an_edge = !now && tcp.ack.is_some() && case.is_at_an_edge(tcp);
                 case.hear(tcp, now);
+                case.is_window_apart |= is_at_an_edge && (takes_numbers(tcp) || !case.is_no_news);
+                // With another echo the last ACK of a handshake does not count on the kernel.
+                let stays = was_half_open && is_false_echo && !case.called(Call::Connect);
+                case.is_half_open |= stays;
             }
             if let Action::Send(packet, _) = &step.action
                 && let Body::Icmp(Icmp { quoted: Some(Quoted::Tcp(range, _)), .. }) = packet.body
@@ -168,14 +210,15 @@ impl<'a> Case<'a> {
             if let Some(moment) = kernel.moments.get(index) {
                 case.see(moment);
             }
-            for ((edge, scale), trace) in edges.iter_mut().zip(&mut scales).zip([kernel, ours]) {
+            for (offer, (trace, is_exact)) in offers.iter_mut().zip([(kernel, true), (ours, false)]) {
                 for seen in trace.moments.get(index).iter().flat_map(|moment| &moment.seen) {
                     let range = tcp(&seen.packet.body).filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq);
                     case.sent.extend(range);
-                    note_edge(&seen.packet.body, input.isn, scale, edge);
+                    offer.note(&seen.packet.body, input.isn, is_exact);
                 }
             }
-            case.edge = if ahead(edges[0], edges[1]) { edges[1] } else { edges[0] };
+            let [kernel, here] = offers.map(|offer| offer.edge);
+            (case.edge, case.far_edge) = if ahead(kernel, here) { (here, kernel) } else { (kernel, here) };
             for seen in ours.moments.get(index).iter().flat_map(|moment| &moment.seen) {
                 let ack = tcp(&seen.packet.body).filter(|tcp| !tcp.flags.has(Flags::RST));
                 if let Some((tcp, ack)) = ack.and_then(|tcp| Some((tcp, tcp.ack?))) {
@@ -187,6 +230,18 @@ impl<'a> Case<'a> {
         if let Some(Action::Send(packet, _)) = input.steps.get(difference.step).map(|step| &step.action) {
             case.segment = tcp(&packet.body);
         }
+        let reach = |trace: &Trace| {
+            let seen = trace.moments.get(difference.step).into_iter().flat_map(|moment| &moment.seen);
+            let ends = seen.filter_map(|seen| tcp(&seen.packet.body)).filter(|tcp| takes_numbers(tcp));
+            ends.fold(case.heard, |reach, tcp| {
+                let end = tcp
+                    .seq
+                    .map_or(reach, |range| range.end.wrapping_add(u32::from(tcp.flags.has(Flags::FIN))));
+                if ahead(end, reach) { end } else { reach }
+            })
+        };
+        let (kernel, ours) = (reach(kernel), reach(ours));
+        case.heard_by_both = if ahead(kernel, ours) { ours } else { kernel };
         case
     }
 
@@ -211,7 +266,9 @@ impl<'a> Case<'a> {
         let stamp = stamps(tcp).map(|stamps| stamps.0).filter(|_| syn || self.has_stamps);
         let is_new = stamp.is_none_or(|val| self.stamp.is_none_or(|known| !ahead(known, val)));
         if reset && !now {
-            self.is_reset_apart |= self.is_half_open && (!is_new || self.has_false_echo);
+            // Without ACK the echo is none.
+            let is_false_echo = self.has_false_echo || stamp.is_some() && tcp.ack.is_none();
+            self.is_reset_apart |= self.is_half_open && (!is_new || is_false_echo);
             let is_inside = ahead(start, self.expected) && !ahead(start, self.edge);
             self.is_reset_apart |= self.has_ended && self.acked == self.heard && is_inside;
             self.is_reset_apart |= start.wrapping_add(1) == self.expected && self.fins.contains(&start);
@@ -226,12 +283,13 @@ impl<'a> Case<'a> {
         self.is_fin_apart |= !now && tcp.flags.has(Flags::FIN) && ahead(self.reach, end) && is_in_window;
         self.is_ack_apart |= self.is_half_open && last != start && last == self.expected && is_taken;
         if let Some(ack) = tcp.ack.filter(is_acceptable) {
+            self.largest = self.largest.max(tcp.window.unwrap_or(0).into());
             self.told = ack.wrapping_add(tcp.window.unwrap_or(0).into());
             let is_later = syn || ahead(ack, self.acked) || self.wl1.is_none_or(|wl1| !ahead(wl1, start));
             let is_equal = !syn && ack == self.acked && self.wl1 == Some(start);
             self.is_window_lowered |= is_equal && ahead(self.allowed, self.told);
             let edge = if is_later { self.told } else { self.allowed };
-            self.is_no_news = ack == self.acked && edge == self.allowed;
+            self.is_no_news = ack == self.acked && edge == self.allowed && self.wl1 == Some(start);
             self.allowed = if now && ahead(self.allowed, edge) { self.allowed } else { edge };
             self.has_split |= self.sent.iter().any(|of| ahead(ack, of.start) && ahead(of.end, ack));
             if !now {
@@ -248,6 +306,21 @@ impl<'a> Case<'a> {
                 (val, known) => val.or(known),
             };
         }
+    }
+
+    /// Does a segment lie between the edges of the two windows, or across one of them? What lies beyond both is refused
+    /// by both.
+    pub(super) fn is_at_an_edge(&self, tcp: &Segment) -> bool {
+        let syn = tcp.flags.has(Flags::SYN);
+        let Some(range) = tcp.seq.filter(|_| self.edge != 0 && (!syn || tcp.flags.has(Flags::RST))) else {
+            return false;
+        };
+        let start = range.start.wrapping_sub(if syn { self.input.isn } else { 0 });
+        let len = tcp.len + u32::from(syn) + u32::from(tcp.flags.has(Flags::FIN));
+        let end = start.wrapping_add(len);
+        let is_inside = ahead(self.far_edge, start) || len == 0 && start == self.far_edge;
+        let is_beyond = ahead(end, self.edge) || len == 0 && start == self.edge;
+        is_inside && is_beyond && end.wrapping_sub(self.edge) < 70_000
     }
 
     /// Learns from what the kernel did.
@@ -305,7 +378,7 @@ impl<'a> Case<'a> {
             line.is_some_and(|line| line.starts_with("F. ") || data_of(line).is_some())
         };
         let is_again = |line: &String| {
-            is_again(line) || data_of(line).is_some_and(|range| !ahead(range.end, self.heard))
+            is_again(line) || data_of(line).is_some_and(|range| !ahead(range.end, self.heard_by_both))
         };
         self.difference.kernel.iter().chain(&self.difference.ours).all(is_again)
     }

@@ -7,8 +7,8 @@ use drill::lang::{Body, Flags, Packet, Range, Segment};
 use std::fmt;
 
 /// How far the time of a packet since the step before it may differ: by a quarter of the longer one, or by this, which
-/// is less than a delayed acknowledgment (40 ms) and more than what clocks and a busy machine add. This is the only
-/// tolerance.
+/// is less than a delayed acknowledgment (40 ms) and more than what clocks and a busy machine add. What a timer sends may
+/// as well be so far off from what the same end sent before. This is the only tolerance.
 pub const TOLERANCE: Duration = Duration::from_millis(28);
 
 /// A difference after a step.
@@ -37,6 +37,16 @@ fn tolerance(seen: &Seen) -> Duration {
     TOLERANCE.max(seen.at / 4) + seen.unread
 }
 
+/// Did a timer that may have run since before the step send data or a FIN?
+fn is_by_timer(seen: &Seen) -> bool {
+    seen.at > TOLERANCE && super::case::tcp(&seen.packet.body).is_some_and(super::case::takes_numbers)
+}
+
+/// Did each leave as long after what the same end had sent before? What came before may have been off itself.
+fn is_after_alike(a: &Seen, b: &Seen) -> bool {
+    a.gap.abs_diff(b.gap) <= TOLERANCE.max(a.gap.max(b.gap) / 8) + a.unread
+}
+
 /// Returns the difference after a step, if there is one, which both were watched for `until`.
 pub fn differ(step: usize, a: &Moment, b: &Moment, until: Duration) -> Option<Difference> {
     let (mut a, mut b) = (joined(a), joined(b));
@@ -52,7 +62,10 @@ pub fn differ(step: usize, a: &Moment, b: &Moment, until: Duration) -> Option<Di
         let front = kernel.iter().zip(&ours).take_while(|(a, b)| a == b).count();
         return Some(Difference { step, kernel: kernel[front..].to_vec(), ours: ours[front..].to_vec() });
     }
-    let is_off = |(a, b): &(&Seen, &Seen)| a.at.abs_diff(b.at) > tolerance(a).max(tolerance(b));
+    let is_off = |(a, b): &(&Seen, &Seen)| {
+        let is_off = a.at.abs_diff(b.at) > tolerance(a).max(tolerance(b));
+        is_off && !(is_by_timer(a) && is_by_timer(b) && is_after_alike(a, b))
+    };
     let (a, b) = a.seen.iter().zip(&b.seen).find(is_off)?;
     let timed = |seen: &Seen| vec![format!("after {} ms: {}", seen.at.as_millis(), line(&seen.packet))];
     Some(Difference { step, kernel: timed(a), ours: timed(b) })
@@ -66,6 +79,16 @@ fn trim(a: &mut Moment, b: &mut Moment, until: Duration) {
             return;
         }
     }
+}
+
+/// Did a timer run out on one of the two so shortly before the next step that it may run out on the other one behind it?
+pub(super) fn is_timer_beside(a: &Moment, b: &Moment, until: Duration) -> bool {
+    let (mut a, mut b) = (joined(a), joined(b));
+    let counts = (a.seen.len(), b.seen.len());
+    let last = if counts.0 > counts.1 { a.seen.last() } else { b.seen.last() };
+    let is_by_timer = last.is_some_and(is_by_timer);
+    trim(&mut a, &mut b, until);
+    is_by_timer && counts != (a.seen.len(), b.seen.len())
 }
 
 /// Returns the difference at the end: complaints, then states.
@@ -147,7 +170,7 @@ fn data_that_leaves_together_is_compared_by_its_ends() {
         let ip = drill::lang::IpInfo::default();
         let direction = drill::lang::Direction::Out;
         let packet = Packet { direction, outer: Vec::new(), ip, body: Body::Tcp(tcp) };
-        Seen { at: Duration::from_millis(at), unread: Duration::ZERO, packet }
+        Seen { at: Duration::from_millis(at), gap: Duration::from_millis(at), unread: Duration::ZERO, packet }
     };
     let (ack, fin) = (Flags::ACK, Flags::ACK | Flags::FIN);
     let moment = |seen: &[Seen]| Moment { answer: None, seen: seen.to_vec() };
@@ -160,9 +183,14 @@ fn data_that_leaves_together_is_compared_by_its_ends() {
     let mut unread = later.clone();
     unread.seen[1].unread = Duration::from_millis(30);
     assert_eq!(differ(0, &unread, &early, Duration::MAX), None, "it may have waited to be read");
+    let mut after_alike = later.clone();
+    after_alike.seen[1].gap = Duration::from_millis(60);
+    assert_eq!(differ(0, &after_alike, &early, Duration::MAX), None, "as long after what came before");
     let first = moment(&later.seen[..1]);
     assert!(differ(0, &later, &first, Duration::from_millis(450)).is_some(), "nothing for long");
     assert_eq!(differ(0, &later, &first, Duration::from_millis(100)), None, "it may come after the watch");
+    assert!(is_timer_beside(&later, &first, Duration::from_millis(100)));
+    assert!(!is_timer_beside(&later, &first, Duration::from_millis(450)));
     let small: Vec<Seen> = (0..10).map(|at| piece(ack, 1 + at, 2 + at, 0)).collect();
     assert!(
         differ(0, &moment(&small), &moment(&[piece(ack, 1, 11, 0)]), Duration::MAX).is_some(),

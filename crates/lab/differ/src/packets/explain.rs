@@ -1,7 +1,7 @@
 //! Predicates that recognise explained differences, by the keys of [`crate::reasons`].
 
 use super::case::{Case, ahead, stamps, takes_numbers, tcp};
-use super::compare::{Difference, TOGETHER, TOLERANCE, differ, differ_at_end};
+use super::compare::{Difference, TOGETHER, TOLERANCE, differ, differ_at_end, is_timer_beside};
 use super::input::{Action, Call, Echo, Half, Input, MSS, Step};
 use super::trace::{Moment, Seen, Trace};
 use crate::reasons::{self, Kind, Row};
@@ -11,6 +11,12 @@ use drill::run::peer::FIRST_STAMP;
 
 /// How long an acknowledgment may be delayed on Linux, mostly.
 const DELAYED: Duration = Duration::from_millis(40);
+
+/// The bit of poll(2).
+const POLLERR: u32 = 8;
+
+/// Bytes that the kernel cuts a segment for a small window to, at least: 68 less the header.
+const LEAST: u32 = 48;
 
 /// Judgment on an input.
 #[derive(Default)]
@@ -32,11 +38,15 @@ impl Verdict {
 /// leaves both in the same state.
 pub fn judge(input: &Input, kernel: &Trace, ours: &Trace) -> Verdict {
     let mut verdict = Verdict::default();
+    let mut is_apart = false;
     for (step, (a, b)) in kernel.moments.iter().zip(&ours.moments).enumerate().take(input.steps.len()) {
         // Until the next step.
         let until = kernel.pauses.get(step + 1).copied().unwrap_or(Duration::MAX);
+        let was_apart = is_apart;
+        is_apart = is_timer_beside(a, b, until);
         let Some(difference) = differ(step, a, b, until) else { continue };
-        let case = Case::new(input, &difference, kernel, ours);
+        let mut case = Case::new(input, &difference, kernel, ours);
+        case.is_timer_apart = was_apart;
         if let Some((row, goes_on)) = row(&case) {
             verdict.explained.push(row);
             if goes_on {
@@ -47,7 +57,9 @@ pub fn judge(input: &Input, kernel: &Trace, ours: &Trace) -> Verdict {
         let (a, b, rows) = alike(&case, a, b);
         verdict.explained.extend(rows);
         let Some(difference) = differ(step, &a, &b, until) else { continue };
-        match row(&Case::new(input, &difference, kernel, ours)) {
+        let mut case = Case::new(input, &difference, kernel, ours);
+        case.is_timer_apart = was_apart;
+        match row(&case) {
             Some((row, true)) => verdict.explained.push(row),
             Some((row, false)) => {
                 verdict.explained.push(row);
@@ -155,10 +167,11 @@ const CHANGES: &[(&str, Change)] = &[
             ack == Some(known)
         };
         // One end has told this number before, the other one tells it now.
-        if ahead(here, kernel) {
-            a.seen.retain(|seen| !is_late(seen, here));
-        } else if ahead(kernel, here) {
-            b.seen.retain(|seen| !is_late(seen, kernel));
+        let (moment, known) = if ahead(here, kernel) { (a, here) } else { (b, kernel) };
+        if here != kernel
+            && let Some(first) = moment.seen.iter().position(|seen| is_late(seen, known))
+        {
+            moment.seen.remove(first);
         }
     }),
 ];
@@ -327,14 +340,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         };
         case.is_urgent && is_look
     }),
-    ("beyond_window", Then::GoesOnIfNoNews, |case| {
-        // Between the edges of the two windows, or across the lesser.
-        let syn = u32::from(case.sends(Flags::SYN));
-        let end = case.segment.and_then(|tcp| tcp.seq).map_or(0, |range| range.end);
-        let end = if syn == 0 { end } else { end.wrapping_sub(case.input.isn) };
-        let beyond = end.wrapping_add(syn).wrapping_sub(case.edge);
-        (syn == 0 || case.sends(Flags::RST)) && case.segment.is_some() && case.edge != 0 && beyond < 70_000
-    }),
+    ("beyond_window", Then::GoesOnIfNoNews, |case| case.segment.is_some_and(|tcp| case.is_at_an_edge(tcp))),
     ("fin_probed", Then::GoesOn, |case| {
         let is_fin = |line: &String| line.contains("F. ") && line.contains("(0)");
         case.difference.kernel.len() == 1
@@ -363,6 +369,18 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_name = |line: &String| line.starts_with("= ") && names.iter().any(|name| line.ends_with(name));
         case.input.steps[..until].iter().any(is_icmp) && case.difference.kernel.first().is_some_and(is_name)
     }),
+    ("icmp_queued", Then::GoesOn, |case| {
+        let until = case.difference.step.min(case.input.steps.len());
+        let bits = |lines: &[String]| match lines {
+            [line] => line.strip_prefix("= 0x").and_then(|digits| u32::from_str_radix(digits, 16).ok()),
+            _ => None,
+        };
+        let (kernel, ours) = (bits(&case.difference.kernel), bits(&case.difference.ours));
+        let is_queued =
+            kernel.zip(ours).is_some_and(|(kernel, ours)| kernel ^ ours == POLLERR && kernel > ours);
+        let is_syn_sent = case.called(Call::Connect) && case.is_half_open && case.acked == 0;
+        is_queued && is_syn_sent && !case.input.v6 && case.input.steps[..until].iter().any(is_icmp)
+    }),
     ("delayed_ack", Then::GoesOn, |case| {
         // Or the next step came before the later of the two.
         let is_next = case.segment.is_some_and(|tcp| {
@@ -371,7 +389,13 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         });
         let next = case.input.steps.get(case.difference.step + 1);
         let is_soon = next.is_some_and(|step| step.pause() < DELAYED + TOLERANCE);
-        case.only_later() || is_next && is_soon && (case.ours_acknowledges() || case.kernel_acknowledges())
+        // Or what comes now is old for the one that has acknowledged what is behind it, and not yet for the other.
+        let end = case.segment.and_then(|tcp| tcp.seq).map_or(case.expected, |range| range.end);
+        let is_old = |told, other| ahead(told, end) && !ahead(other, end);
+        case.only_later()
+            || is_next && is_soon && (case.ours_acknowledges() || case.kernel_acknowledges())
+            || is_old(case.expected_here, case.expected) && case.ours_acknowledges()
+            || is_old(case.expected, case.expected_here) && case.kernel_acknowledges()
     }),
     ("reset_answered", Then::GoesOn, |case| {
         let is_closed = case.has_ended && case.acked == case.heard;
@@ -396,7 +420,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let start = case.segment.and_then(|tcp| tcp.seq).map_or(0, |range| range.start);
         is_alone
             && ahead(start, case.expected)
-            && case.has_ended
+            && (case.has_ended || case.called(Call::Close))
             && Case::only(&case.difference.kernel, &["R "])
             && Case::only(&case.difference.ours, &[". "])
     }),
@@ -461,6 +485,8 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         case.is_reset_apart || is_closed && case.sends(Flags::RST) && is_now
     }),
     ("icmp_edge", Then::Ends, |case| case.is_icmp_apart),
+    ("beyond_window", Then::Ends, |case| case.is_window_apart),
+    ("timer_beside_step", Then::Ends, |case| case.is_timer_apart),
     ("crossed_reset", Then::GoesOn, |case| {
         let until = case.difference.step.min(case.input.steps.len());
         let sent = |step: &Step| match &step.action {
@@ -481,6 +507,12 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let (kernel, ours) = case.data();
         let is_edge = |range: Range| range.end == case.allowed || range.end == case.told;
         kernel.is_some_and(is_edge) && !ours.is_some_and(is_edge)
+    }),
+    ("few_bytes", Then::Ends, |case| {
+        // All that the window takes, which never was more.
+        let (kernel, ours) = case.data();
+        let is_all = ours.is_some_and(|range| range.start == case.heard && range.end == case.allowed);
+        kernel.is_none() && is_all && case.largest < LEAST
     }),
     ("undone_at_once", Then::Ends, |case| {
         case.has_repeated
@@ -535,14 +567,5 @@ pub fn row(case: &Case<'_>) -> Option<(&'static Row, bool)> {
     reasons::by_key(Kind::Packets, key).map(|row| (row, goes_on))
 }
 
-#[test]
-fn every_key_has_a_row_and_every_row_a_predicate() {
-    let keys: Vec<&str> =
-        PREDICATES.iter().map(|(key, ..)| *key).chain(CHANGES.iter().map(|(key, _)| *key)).collect();
-    for key in &keys {
-        assert!(reasons::by_key(Kind::Packets, key).is_some(), "no row has the key {key}");
-    }
-    for row in reasons::of(Kind::Packets) {
-        assert!(keys.contains(&row.key), "no predicate has the key {}", row.key);
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -189,8 +189,9 @@ impl Ours {
                     if at > self.sent[1] {
                         self.sent = [self.sent[1], at];
                     }
+                    let gap = self.sent[1] - self.sent[0];
                     let at = at.saturating_sub(self.stepped);
-                    self.moment().seen.push(Seen { at, unread: Duration::ZERO, packet });
+                    self.moment().seen.push(Seen { at, gap, unread: Duration::ZERO, packet });
                 }
                 Err(why) => self.trace.wrong.push(why),
             }

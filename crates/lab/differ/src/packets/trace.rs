@@ -8,6 +8,8 @@ use drill::lang::{Body, Flags, Packet, TcpOption};
 pub struct Seen {
     /// Time since the step that it followed.
     pub at: Duration,
+    /// Time since the packet before it, those that left together not counted.
+    pub gap: Duration,
     /// How long it may have waited until it was read.
     pub unread: Duration,
     /// The packet in a script's words.
