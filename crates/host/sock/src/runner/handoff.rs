@@ -6,6 +6,8 @@
 //! for long, the thread of ours turns the core (`watchdog`), as for a program of one thread. Who has made way takes
 //! part again when it is woken.
 //!
+//! Without a thread of ours nobody makes way.
+//!
 //! Where several others are woken the leader stays: then they need not wait for each other.
 //!
 //! [`Waiting::wake_willing`]: super::waiting::Waiting::wake_willing

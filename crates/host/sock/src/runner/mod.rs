@@ -167,6 +167,8 @@ struct Waiter {
     /// It looks for packets for a while before it sleeps.
     polls: bool,
     handoff: Handoff,
+    /// A watchdog looks after a lead that is free: a leader may make way.
+    watched: bool,
     /// It has made way and was not woken since.
     excused: bool,
     /// It led, and a timeout ended its sleep that has brought nothing so far.
@@ -176,7 +178,8 @@ struct Waiter {
 impl Waiter {
     fn new(rank: Rank, polls: bool) -> Waiter {
         let handoff = Handoff::default();
-        Waiter { rank, ticket: None, deadline: None, polls, handoff, excused: false, in_vain: false }
+        let (ticket, deadline) = (None, None);
+        Waiter { rank, ticket, deadline, polls, handoff, watched: false, excused: false, in_vain: false }
     }
 
     /// Takes the lead if that is to be had; of who has it already, it may pass to a thread that was just woken. Returns
@@ -184,7 +187,7 @@ impl Waiter {
     fn claim(&mut self, lead: &mut Lead, waiting: &mut Waiting) -> bool {
         if lead.is_held_by(self.ticket) {
             let rung = waiting.take_rung();
-            if self.rank == Rank::Thread && self.handoff.on_rung(rung) && waiting.has_woken() {
+            if self.watched && self.handoff.on_rung(rung) && waiting.has_woken() {
                 self.excused = lead.leave(self.ticket);
             }
             return !self.excused;
@@ -354,7 +357,7 @@ impl<M: Machine> Runner<M> {
         sleep: Sleep<'_>,
         attempt: Attempt<'_, M, R>,
     ) -> Result<R, Ended> {
-        let mut waiter = Waiter::new(Rank::Thread, true);
+        let mut waiter = Waiter { watched: self.watchdog.is_there(), ..Waiter::new(Rank::Thread, true) };
         let result = self.wait_loop(&mut waiter, on, timeout, sleep, attempt);
         self.leave(&waiter, result.is_ok());
         self.watchdog.application_is_back();

@@ -106,6 +106,11 @@ impl Watchdog {
         let _ = self.thread.set(thread.clone());
     }
 
+    /// Is there a thread that looks?
+    pub(crate) fn is_there(&self) -> bool {
+        self.thread.get().is_some()
+    }
+
     /// A call that may have slept returns to the program.
     pub(crate) fn application_is_back(&self) {
         // Threads that return at once may be counted as one: they have come back all the same.
