@@ -421,7 +421,7 @@ impl Transport for Remote {
             match self.links[link].next() {
                 Some(event) => self.apply(link, event),
                 None if closed || self.links[link].is_cut() => break,
-                None => backoff.wait(),
+                None => self.links[link].wait(&mut backoff),
             }
         }
         let any = Endpoint::new(Addr::UNSPECIFIED_V4, 0);

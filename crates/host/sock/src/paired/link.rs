@@ -1,5 +1,6 @@
 //! The two queues between one application and one stack thread.
 
+use super::lease::Lease;
 use super::message::{Command, Event};
 use ring::spsc::{Consumer, Producer};
 use ring::{Ringer, spsc};
@@ -17,6 +18,8 @@ pub(super) struct Link {
     pub(super) given: Vec<u32>,
     /// The stack thread is gone, and every thread was told.
     pub(super) dead: bool,
+    /// Last, so that the thread ends after it heard that the queue was cut. `None` in a model without threads.
+    pub(super) lease: Option<Lease>,
 }
 
 /// The stack thread's end.
@@ -40,7 +43,14 @@ pub(super) struct LinkEnd {
 pub(super) fn link(alarm: &Ringer, ringer: Ringer) -> (Link, LinkEnd) {
     let (commands, commands_out) = spsc::queue(DEPTH);
     let (events, events_out) = spsc::queue(DEPTH);
-    let mine = Link { commands, events: events_out, alarm: alarm.clone(), given: Vec::new(), dead: false };
+    let mine = Link {
+        commands,
+        events: events_out,
+        alarm: alarm.clone(),
+        given: Vec::new(),
+        dead: false,
+        lease: None,
+    };
     let theirs = LinkEnd {
         commands: commands_out,
         events,
@@ -55,8 +65,8 @@ pub(super) fn link(alarm: &Ringer, ringer: Ringer) -> (Link, LinkEnd) {
 }
 
 impl Link {
-    /// Tells the stack thread, and wakes it if it sleeps. A full queue is back-pressure: the thread takes from it
-    /// once per turn, so that waiting is short. Nothing hears if the thread is gone.
+    /// Tells the stack thread, and wakes it if it sleeps. A full queue is back-pressure: it is taken from once per turn,
+    /// so that waiting is short. Nothing hears if the thread is gone.
     pub(super) fn tell(&mut self, mut command: Command) {
         let mut backoff = Backoff::default();
         while let Err(back) = self.commands.push(command) {
@@ -64,10 +74,17 @@ impl Link {
                 return;
             }
             self.alarm.ring();
-            backoff.wait();
+            self.wait(&mut backoff);
             command = back;
         }
         self.alarm.ring();
+    }
+
+    /// Waits for the stack thread a little, or does its work.
+    pub(super) fn wait(&self, backoff: &mut Backoff) {
+        if self.lease.as_ref().and_then(Lease::turn).is_none() {
+            backoff.wait();
+        }
     }
 
     pub(super) fn next(&mut self) -> Option<Event> {
@@ -125,6 +142,11 @@ impl LinkEnd {
         if std::mem::take(&mut self.told) {
             self.bell.0.ring();
         }
+    }
+
+    /// Wakes the application.
+    pub(super) fn ring_anyway(&self) {
+        self.bell.0.ring_anyway();
     }
 
     /// Something was said by the application, or it has gone.

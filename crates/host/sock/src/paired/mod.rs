@@ -17,8 +17,13 @@
 //! Any number of threads share a [`Paired`]. Of those that block, one leads: it waits for the doorbell on behalf of all
 //! and wakes whom an event concerns ([`crate::runner`]). A program that scales gives each thread its own `Paired`,
 //! linked to its core's stack thread; one that does not care links one `Paired` to all of them.
+//!
+//! Where the only application of a stack thread has to run on the same CPU, a hand-over to that thread would be two
+//! changes of threads for nothing. There who waits turns the core, too, and the stack thread looks after it in between
+//! ([`lease`]).
 
 mod calls;
+mod lease;
 mod link;
 mod message;
 mod remote;
@@ -34,8 +39,9 @@ pub use stack_thread::{PairedConfig, StackThread};
 
 use crate::SystemClock;
 use crate::engine::{Engine, Limits};
-use crate::runner::{Machine, Park, Runner, Threads};
+use crate::runner::{Machine, Park, Runner, STALE, Threads};
 use base::Instant;
+use lease::Lease;
 use message::RingPool;
 use pio::IoError;
 use stack::Turn;
@@ -67,10 +73,14 @@ impl Paired {
         let Some(first) = threads.first() else { return Err(io::ErrorKind::InvalidInput.into()) };
         let (ringer, bell) = ring::doorbell()?;
         let defaults = first.look(|engine| Defaults::of(&engine.core));
-        let links = threads.iter().map(|thread| thread.link(ringer.clone())).collect();
+        let link = |thread: &Arc<StackThread>| {
+            let mut link = thread.link(ringer.clone());
+            link.lease = Some(Lease::new(thread.clone()));
+            link
+        };
+        let links = threads.iter().map(link).collect();
         let rings = RingPool::new(first.config.ring, first.config.rings_kept);
-        let mut remote = Remote::new(links, bell, first.config.connections, rings, defaults);
-        remote.threads = threads.to_vec();
+        let remote = Remote::new(links, bell, first.config.connections, rings, defaults);
         let limits = Limits { spin: first.config.spin, ..limits };
         Ok(Runner::new(Engine::new(remote, Box::new(SystemClock::new()), limits), park))
     }
@@ -88,22 +98,33 @@ impl Machine for Engine<Remote> {
     }
 
     fn begin(&mut self) {
-        self.collect();
+        if self.collect() > 0 {
+            let now = self.time();
+            self.busy_poll.on_work(now, true);
+        }
     }
 
     fn look_again(&mut self) -> bool {
+        if self.core.lease().is_some_and(Lease::is_lent) {
+            return self.is_stale(STALE) && self.turn().is_ok_and(|turn| turn.received > 0);
+        }
         self.collect() > 0
     }
 
     fn turn(&mut self) -> Result<Turn, IoError> {
+        let turn = self.core.lease().and_then(Lease::turn).unwrap_or_default();
         self.now = self.time();
-        Ok(Turn { received: self.collect(), ..Turn::default() })
+        let events = self.collect();
+        Ok(Turn { received: turn.received + events, ..turn })
     }
 
     fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
-        self.core.bell.flag().announce();
-        if self.core.has_events() {
-            self.core.bell.flag().awake();
+        let Engine { core, load, .. } = self;
+        core.bell.flag().announce();
+        let alarm = core.bell.ringer();
+        let lent = core.lease_mut().map_or(Ok(true), |lease| lease.sleep(alarm, load.take_spun(), fds));
+        if core.has_events() || !lent? {
+            self.disarm();
             return Ok(false);
         }
         fds.push(self.core.bell.fd().as_raw_fd());
@@ -113,16 +134,29 @@ impl Machine for Engine<Remote> {
     fn disarm(&mut self) {
         self.core.bell.flag().awake();
         self.core.bell.drain();
+        if let Some(lease) = self.core.lease() {
+            lease.wake();
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Some(lease) = self.core.lease_mut() {
+            lease.leave();
+        }
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        None
+        self.core.lease()?.next_timeout(None)
+    }
+
+    fn revised_timeout(&mut self, now: Instant) -> Option<Instant> {
+        self.core.lease()?.next_timeout(Some(now))
     }
 
     /// Looks at the first core; what it changes there is a default for the sockets here from then on.
     fn look(&mut self, look: Box<dyn FnOnce(&mut Engine) + Send + '_>) {
-        if let Some(first) = self.core.threads.first() {
-            self.core.defaults = first.look(|engine| {
+        if let Some(lease) = &self.core.links[0].lease {
+            self.core.defaults = lease.thread.look(|engine| {
                 look(engine);
                 Defaults::of(&engine.core)
             });

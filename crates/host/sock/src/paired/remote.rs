@@ -1,6 +1,6 @@
 //! The application's view of its connections, and the queues to the threads that run them.
 
-use super::StackThread;
+use super::lease::Lease;
 use super::link::{Backoff, Link};
 use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPool, Rings, Status};
 use super::told::Told;
@@ -105,8 +105,6 @@ pub struct Remote {
     pub(super) defaults: Defaults,
     /// Rung by every stack thread: who leads sleeps on it.
     pub(super) bell: Sleeper,
-    /// The threads themselves, which end with the last who holds them.
-    pub(super) threads: Vec<Arc<StackThread>>,
 }
 
 impl Remote {
@@ -127,8 +125,19 @@ impl Remote {
             notices: Vec::new(),
             defaults,
             bell,
-            threads: Vec::new(),
         }
+    }
+
+    /// What the application has to do with the one stack thread that there is, beside the queues.
+    pub(super) fn lease(&self) -> Option<&Lease> {
+        let [link] = &self.links[..] else { return None };
+        link.lease.as_ref()
+    }
+
+    /// What the application has to do with the one stack thread that there is, beside the queues.
+    pub(super) fn lease_mut(&mut self) -> Option<&mut Lease> {
+        let [link] = &mut self.links[..] else { return None };
+        link.lease.as_mut()
     }
 
     /// Binds on the first core: what is bound there is listened on by all of them.
@@ -360,7 +369,7 @@ impl Remote {
                 Some(Event::Reply(reply)) => return Ok(reply),
                 Some(event) => self.apply(link, event),
                 None if self.links[link].is_cut() => return Err(Failure::Gone),
-                None => backoff.wait(),
+                None => self.links[link].wait(&mut backoff),
             }
         }
     }

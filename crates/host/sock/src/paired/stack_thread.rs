@@ -7,16 +7,16 @@ use super::worker::Worker;
 use crate::engine::Engine;
 use crate::pin_to;
 use crate::runner::busy_poll::BusyPoll;
-use crate::runner::{Machine, Park, Runner, Threads};
-use crate::{Errno, Fd};
+use crate::runner::{Machine, Park, Runner, Threads, watchdog};
+use crate::{Errno, Fd, only_cpu};
 use base::{Duration, Instant};
 use pio::IoError;
 use ring::{Ringer, Sleeper};
 use stack::{Core, Notice, Turn};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 /// How long to sleep at most while an application does not take what it is told.
@@ -52,9 +52,9 @@ impl Default for PairedConfig {
 }
 
 /// A core and those that it works for.
-struct Hub {
-    engine: Engine,
-    worker: Worker,
+pub(super) struct Hub {
+    pub(super) engine: Engine,
+    pub(super) worker: Worker,
     notices: Vec<Notice>,
     /// Rung by the applications.
     bell: Sleeper,
@@ -63,7 +63,33 @@ struct Hub {
     /// It has ended, and takes no one any more.
     ended: bool,
     /// An application does not take what it is told.
-    behind: bool,
+    pub(super) behind: bool,
+}
+
+impl Hub {
+    /// Takes the applications' requests, turns the core once, reports its results, and rings the doorbells. While the
+    /// interface is down, or for good when it is gone, timers go on and what arrived is still read. Returns the number
+    /// of requests, too.
+    pub(super) fn round(&mut self) -> (u32, Turn) {
+        let Hub { engine, worker, notices, .. } = self;
+        let now = engine.time();
+        if self.ends {
+            worker.leave(&mut engine.core, now);
+        }
+        let obeyed = worker.obey(&mut engine.core, now);
+        let turn = engine.turn_for(notices).unwrap_or_default();
+        let now = engine.now();
+        let timers = turn.timers + notices.len() as u32;
+        for notice in notices.drain(..) {
+            worker.notice(&mut engine.core, now, notice);
+        }
+        self.behind = worker.publish(&engine.core);
+        (obeyed as u32, Turn { timers, ..turn })
+    }
+
+    fn nap(&self) -> Option<Instant> {
+        self.behind.then(|| self.engine.now() + NAP)
+    }
 }
 
 impl Machine for Hub {
@@ -81,24 +107,9 @@ impl Machine for Hub {
         false
     }
 
-    /// Takes the applications' requests, turns the core once, reports its results, and rings the doorbells. While the
-    /// interface is down, or for good when it is gone, timers go on and what arrived is still read.
     fn turn(&mut self) -> Result<Turn, IoError> {
-        let Hub { engine, worker, notices, .. } = self;
-        let now = engine.time();
-        if self.ends {
-            worker.leave(&mut engine.core, now);
-        }
-        let obeyed = worker.obey(&mut engine.core, now);
-        let turn = engine.turn_for(notices).unwrap_or_default();
-        let now = engine.now();
-        let noticed = notices.len();
-        for notice in notices.drain(..) {
-            worker.notice(&mut engine.core, now, notice);
-        }
-        self.behind = worker.publish(&engine.core);
-        let (received, timers) = (turn.received + obeyed as u32, turn.timers + noticed as u32);
-        Ok(Turn { received, timers, ..turn })
+        let (obeyed, turn) = self.round();
+        Ok(Turn { received: turn.received + obeyed, ..turn })
     }
 
     fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
@@ -118,13 +129,11 @@ impl Machine for Hub {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        let nap = self.behind.then(|| self.engine.now() + NAP);
-        Instant::earliest(self.engine.core.next_timeout(), nap)
+        Instant::earliest(self.engine.core.next_timeout(), self.nap())
     }
 
     fn revised_timeout(&mut self, now: Instant) -> Option<Instant> {
-        self.engine.core.rest(now);
-        self.next_timeout()
+        Instant::earliest(self.engine.core.rest(now), self.nap())
     }
 
     fn look(&mut self, look: Box<dyn FnOnce(&mut Engine) + Send + '_>) {
@@ -132,8 +141,8 @@ impl Machine for Hub {
     }
 }
 
-/// The thread's end, or its panic, cuts the links.
-struct End<'r>(&'r Runner<Hub>);
+/// The thread's end, or a panic of who turns the core, cuts the links.
+pub(super) struct End<'r>(pub(super) &'r Runner<Hub>);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
@@ -144,10 +153,30 @@ impl Drop for End<'_> {
     }
 }
 
+/// What the thread is told, and tells.
+#[derive(Default)]
+struct Orders {
+    stop: AtomicBool,
+    /// The application turns the core while it waits ([`super::lease`]).
+    lent: AtomicBool,
+    /// The CPU of the thread, if it may run on that one alone.
+    cpu: OnceLock<Option<usize>>,
+}
+
+impl Orders {
+    fn stops(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    fn is_lent(&self) -> bool {
+        self.lent.load(Ordering::Acquire) && !self.stops()
+    }
+}
+
 /// A thread that turns a core on behalf of any number of [`super::Paired`]. It ends when this is dropped.
 pub struct StackThread {
-    runner: Arc<Runner<Hub>>,
-    stop: Arc<AtomicBool>,
+    pub(super) runner: Arc<Runner<Hub>>,
+    orders: Arc<Orders>,
     alarm: Ringer,
     pub(super) config: PairedConfig,
     thread: Option<JoinHandle<()>>,
@@ -164,9 +193,8 @@ impl StackThread {
         let worker = Worker::new(config.connections, RingPool::new(config.ring, config.rings_kept));
         let notices = Vec::with_capacity(1_024);
         let hub = Hub { engine, worker, notices, bell, ends: false, ended: false, behind: false };
-        let (runner, stop) =
-            (Arc::new(Runner::new(hub, Box::new(Threads))), Arc::new(AtomicBool::new(false)));
-        let (mine, stops) = (runner.clone(), stop.clone());
+        let (runner, orders) = (Arc::new(Runner::new(hub, Box::new(Threads))), Arc::new(Orders::default()));
+        let (mine, heard) = (runner.clone(), orders.clone());
         let thread = std::thread::Builder::new().name("millstream-stack".into()).spawn(move || {
             // Also after a panic: a thread that comes then must not wait for ever.
             let _end = End(&mine);
@@ -174,15 +202,40 @@ impl StackThread {
                 // Without its own CPU it runs where the kernel puts it.
                 pin_to(cpu);
             }
-            run(&mine, &stops);
+            heard.cpu.get_or_init(only_cpu);
+            run(&mine, &heard);
         })?;
-        Ok(StackThread { runner, stop, alarm, config, thread: Some(thread) })
+        runner.begin_watchdog(thread.thread());
+        Ok(StackThread { runner, orders, alarm, config, thread: Some(thread) })
     }
 
     /// Asks the thread to end; connections still open fail with ENETDOWN.
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
+        self.orders.stop.store(true, Ordering::Release);
+        self.call();
+    }
+
+    /// Lets the thread hear its orders.
+    fn call(&self) {
         self.alarm.ring_anyway();
+        self.runner.wake_watchdog();
+    }
+
+    /// The CPU of the thread, if it may run on that one alone.
+    pub(super) fn cpu(&self) -> Option<usize> {
+        self.orders.cpu.get().copied().flatten()
+    }
+
+    pub(super) fn is_lent(&self) -> bool {
+        self.orders.is_lent()
+    }
+
+    /// Lends the lead to the application, if it is the only one, or takes it back.
+    pub(super) fn lend(&self, lent: bool) {
+        let lent = lent && self.runner.with(|hub| hub.worker.links.len() == 1);
+        if self.orders.lent.swap(lent, Ordering::AcqRel) != lent {
+            self.call();
+        }
     }
 
     /// Looks at the core between two turns.
@@ -197,24 +250,30 @@ impl StackThread {
             if !hub.ended {
                 hub.worker.adopt(theirs);
             }
+            // Each of several has to wait for the others, whichever sleeps.
+            self.orders.lent.store(false, Ordering::Release);
         });
+        self.call();
         mine
     }
 }
 
-/// Turns the core until it is to stop; then ends what the applications left open, and gives what they sent a little
+/// Turns the core until it is to stop, or looks after it while the lead is lent; then ends what the applications left open, and gives what they sent a little
 /// time to arrive.
-fn run(runner: &Runner<Hub>, stop: &AtomicBool) {
-    let mut leader = runner.pin(true);
-    let mut sleep = |fds: &[RawFd], left| Threads.sleep(fds, left, true);
-    let mut wait = |timeout, attempt: &mut dyn FnMut(&mut Engine) -> Result<(), Errno>| {
+fn run(runner: &Arc<Runner<Hub>>, orders: &Orders) {
+    let lead = |timeout, attempt: &mut dyn FnMut(&mut Engine) -> Result<(), Errno>| {
+        let mut sleep = |fds: &[RawFd], left| Threads.sleep(fds, left, true);
         // It ends by what it waits for, or in time. A core that is over has nothing left to do.
-        let _ = leader.wait(None::<Fd>, timeout, &mut sleep, attempt);
+        runner.pin(true).wait(None::<Fd>, timeout, &mut sleep, attempt).is_ok()
     };
-    wait(None, &mut |_| if stop.load(Ordering::Acquire) { Ok(()) } else { Err(Errno::EAGAIN) });
+    let heard = || if orders.stops() || orders.is_lent() { Ok(()) } else { Err(Errno::EAGAIN) };
+    while lead(None, &mut |_| heard()) && !orders.stops() {
+        runner.with(|hub| hub.worker.ring());
+        watchdog::run(&|| orders.is_lent().then(|| runner.clone()));
+    }
     runner.with(|hub| hub.ends = true);
     let mut turned = false;
-    wait(Some(LAST_WORDS), &mut |engine| match std::mem::replace(&mut turned, true) {
+    lead(Some(LAST_WORDS), &mut |engine| match std::mem::replace(&mut turned, true) {
         true if !has_unsent(&engine.core, engine.time()) => Ok(()),
         _ => Err(Errno::EAGAIN),
     });

@@ -16,6 +16,11 @@ impl Load {
         self.spun += time;
     }
 
+    /// Time spent looking for packets since the last call.
+    pub(crate) fn take_spun(&mut self) -> Duration {
+        std::mem::take(&mut self.spun)
+    }
+
     /// A thread that turns the core goes to sleep at `now`.
     pub(crate) fn on_sleep(&mut self, now: Instant) {
         self.asleep_since.get_or_insert(now);

@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How old the last turn may be when a call that does not wait finds nothing.
-const STALE: Duration = Duration::from_micros(50);
+pub(crate) const STALE: Duration = Duration::from_micros(50);
 
 /// A core with its descriptors, or what stands for it.
 pub trait Machine: Send {
@@ -44,6 +44,9 @@ pub trait Machine: Send {
     /// The sleep is over.
     fn disarm(&mut self) {}
 
+    /// Who led waits no more.
+    fn leave(&mut self) {}
+
     /// When the next turn must happen at the latest.
     fn next_timeout(&self) -> Option<Instant>;
 
@@ -55,6 +58,13 @@ pub trait Machine: Send {
 
     /// Looks at a core.
     fn look(&mut self, look: Box<dyn FnOnce(&mut Engine) + Send + '_>);
+}
+
+impl<T: Transport> Engine<T> {
+    /// Was the last turn longer ago than `bound`?
+    pub(crate) fn is_stale(&self, bound: Duration) -> bool {
+        self.time().since(self.now()) >= bound
+    }
 }
 
 /// Dropped by a panic of the core, which has ended it: a thread that waits must hear of that.
@@ -103,11 +113,6 @@ impl Engine {
         let turn = self.round();
         self.core.notices(notices);
         turn
-    }
-
-    /// Was the last turn longer ago than `bound`?
-    pub(crate) fn is_stale(&self, bound: Duration) -> bool {
-        self.time().since(self.now()) >= bound
     }
 }
 

@@ -13,10 +13,12 @@
 //! | the same, in an event loop of the application | the loop, as a guest (`external_loop`) |
 //! | paired, the stack's side | the stack thread, for good (`pinned`) |
 //! | paired, the application's side | a thread that waits in a call: it sleeps on the queues' doorbell |
+//! | the same, where both share one CPU | that thread leads the stack's side, too (`deputy`) |
 //!
 //! A leader that only ever wakes the same other thread makes way for it (`handoff`).
 
 pub(crate) mod busy_poll;
+pub(crate) mod deputy;
 mod external_loop;
 mod handoff;
 mod lead;
@@ -29,7 +31,7 @@ mod pinned;
 #[cfg(test)]
 mod tests;
 pub(crate) mod waiting;
-mod watchdog;
+pub(crate) mod watchdog;
 mod watchdog_interval;
 
 use crate::Errno;
@@ -42,6 +44,7 @@ pub use external_loop::ExternalLoop;
 use handoff::Handoff;
 use lead::{Alarm, Lead, Rank, Ticket};
 pub use machine::Machine;
+pub(crate) use machine::STALE;
 use machine::or_down;
 pub use park::{Park, Threads, Woken, bell, keep_bell, kept_bell, sleep};
 pub use pinned::PinnedLeader;
@@ -315,6 +318,16 @@ impl<M: Machine> Runner<M> {
         }
     }
 
+    /// `thread` looks after the core from time to time ([`watchdog::run`]).
+    pub(crate) fn begin_watchdog(&self, thread: &std::thread::Thread) {
+        self.watchdog.begin(thread);
+    }
+
+    /// The thread that looks after the core does at once.
+    pub(crate) fn wake_watchdog(&self) {
+        self.watchdog.wake();
+    }
+
     /// The machine, as it is.
     pub(crate) fn with<R>(&self, with: impl FnOnce(&mut M) -> R) -> R {
         with(&mut self.shared().machine)
@@ -372,6 +385,7 @@ impl<M: Machine> Runner<M> {
         }
         let mut shared = self.shared();
         if shared.lead.leave(waiter.ticket) {
+            shared.machine.leave();
             let waiting = &mut shared.engine().waiting;
             if found { waiting.wake_willing() } else { waiting.wake_any() }
         }
@@ -422,6 +436,9 @@ impl<M: Machine> Runner<M> {
             }
             let Shared { machine, lead } = &mut *shared;
             let leads = waiter.claim(lead, &mut machine.engine_mut().waiting);
+            if lead.rank().is_none() {
+                machine.leave();
+            }
             if leads {
                 let engine = machine.engine_mut();
                 if engine.load.is_asleep() {

@@ -4,11 +4,11 @@
 
 use super::lead::Alarm;
 use super::watchdog_interval::{BOUND, Found, Next, WatchdogInterval};
-use super::{LOOK_AGAIN, Rank, Runner, Shared, Waiter};
+use super::{LOOK_AGAIN, Machine, Rank, Runner, Shared, Waiter};
 use base::Duration;
 use pio::{Beacon, Wake};
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// Starts the thread; it ends when the last handle to `runner` is gone.
 pub(super) fn start(runner: &Arc<Runner>) -> std::io::Result<()> {
@@ -18,33 +18,34 @@ pub(super) fn start(runner: &Arc<Runner>) -> std::io::Result<()> {
         if let Some(runner) = weak.upgrade() {
             runner.park.shield_thread();
         }
-        run(&weak);
+        run(&|| weak.upgrade());
     })?;
     runner.watchdog.begin(handle.thread());
     Ok(())
 }
 
-fn run(runner: &Weak<Runner>) {
+/// Looks after the runner as long as there is one to look after.
+pub(crate) fn run<M: Machine>(runner: &impl Fn() -> Option<Arc<Runner<M>>>) {
     let mut watchdog_interval = WatchdogInterval::default();
     let mut late = false;
-    loop {
+    while runner().is_some() {
         std::thread::park_timeout(watchdog_interval.pause());
-        let Some(runner) = runner.upgrade() else { return };
-        let found = look(&runner, &mut watchdog_interval, &mut late);
-        match watchdog_interval.on_look(found, runner.watchdog.returns()) {
+        let Some(looked_after) = runner() else { return };
+        let found = look(&looked_after, &mut watchdog_interval, &mut late);
+        match watchdog_interval.on_look(found, looked_after.watchdog.returns()) {
             Next::Look(_) => {}
-            Next::Park => park(runner),
-            Next::Lead => lead(&runner),
+            Next::Park => park(looked_after, runner),
+            Next::Lead => lead(&looked_after),
         }
     }
 }
 
 /// Turns the core if nothing has for a while. `late`: an event loop had been told that there is something, and will be
 /// late if it has not come until the next look.
-fn look(runner: &Runner, watchdog_interval: &mut WatchdogInterval, late: &mut bool) -> Found {
+fn look<M: Machine>(runner: &Runner<M>, watchdog_interval: &mut WatchdogInterval, late: &mut bool) -> Found {
     let Some(mut shared) = runner.try_shared() else { return Found::Away };
     // Who has made way takes over from no thread that works.
-    watchdog_interval.rely(shared.machine.waiting.has_excused());
+    watchdog_interval.rely(shared.engine().waiting.has_excused());
     if let Some(alarm) = shared.lead.sleeper() {
         let lit = matches!(alarm, Alarm::Loop(_, beacon) if is_lit(beacon, Duration::ZERO));
         if lit && *late {
@@ -55,7 +56,7 @@ fn look(runner: &Runner, watchdog_interval: &mut WatchdogInterval, late: &mut bo
         return if lit { Found::Late(true) } else { Found::There };
     }
     *late = false;
-    if !shared.machine.is_stale(BOUND) {
+    if !shared.engine().is_stale(BOUND) {
         return Found::Away;
     }
     // A port that is gone is the program's to hear of, in its next call.
@@ -69,11 +70,11 @@ fn is_lit(beacon: &Beacon, within: Duration) -> bool {
 }
 
 /// Leads, asleep, until a thread of the program does or something happens.
-fn lead(runner: &Runner) {
+fn lead<M: Machine>(runner: &Runner<M>) {
     let mut waiter = Waiter::new(Rank::Watchdog, false);
     let mut shared = runner.shared();
     let Shared { machine, lead } = &mut *shared;
-    if !waiter.claim(lead, &mut machine.waiting) {
+    if !waiter.claim(lead, &mut machine.engine_mut().waiting) {
         return;
     }
     // An error of the port is the program's to hear of, too; then the next look comes after a pause.
@@ -82,13 +83,13 @@ fn lead(runner: &Runner) {
     if shared.lead.leave(waiter.ticket) {
         // What woke it is dealt with here, unless the program is faster.
         let _ = shared.machine.turn();
-        shared.machine.waiting.wake_any();
+        shared.engine().waiting.wake_any();
     }
 }
 
 /// Sleeps until the program comes back from a call, without keeping `runner` alive; an event loop comes back when it is
 /// told something.
-fn park(runner: Arc<Runner>) {
+fn park<M: Machine>(runner: Arc<Runner<M>>, again: &impl Fn() -> Option<Arc<Runner<M>>>) {
     let Some(shared) = runner.try_shared() else { return };
     let Some(alarm) = shared.lead.sleeper() else { return };
     if let Alarm::Loop(_, beacon) = alarm {
@@ -104,10 +105,9 @@ fn park(runner: Arc<Runner>) {
     if runner.try_shared().is_some_and(|shared| shared.lead.sleeper().is_none()) {
         return;
     }
-    let weak = Arc::downgrade(&runner);
     drop(runner);
     loop {
-        let Some(runner) = weak.upgrade() else { return };
+        let Some(runner) = again() else { return };
         if !runner.watchdog.is_parked() {
             return;
         }

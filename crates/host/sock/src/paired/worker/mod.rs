@@ -248,6 +248,11 @@ impl Worker {
         }
     }
 
+    /// Wakes the applications.
+    pub(super) fn ring(&self) {
+        self.links.iter().for_each(|(_, end)| end.ring_anyway());
+    }
+
     // --- telling ---------------------------------------------------------------------------------------------
 
     /// Handles a notice of the core about one of its owners.
