@@ -25,6 +25,7 @@ mod shared_ports;
 mod stats;
 mod tables;
 mod tracers;
+mod transmit;
 mod turn;
 mod tx;
 

@@ -19,11 +19,12 @@ use pio::{BATCH_MAX, Medium};
 use wire::packet::{Content, parse_frame, parse_ip};
 use wire::protocol;
 
-use crate::core::{Core, QUOTA_SEGMENTS, Sent};
+use crate::core::Core;
 use crate::net::ip::LOOPED;
 use crate::net::paths::Path;
 use crate::rx::{Arrival, Rx};
 use crate::stats::PacketDrop;
+use crate::transmit::{QUOTA_SEGMENTS, Sent};
 use crate::turn::Turn;
 
 /// Addresses between which connections stay inside the stack.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tcp::auth::Keyring;
 use tcp::{Connection, Hints, ReadError, Report, Shutdown, SocketOptions, State, TimeWait, WriteError};
 
-use crate::core::{Core, Sent};
+use crate::core::Core;
 use crate::fast_open::Unproven;
 use crate::net::ip::OwnAddr;
 use crate::net::paths::NoPath;
@@ -17,6 +17,7 @@ use crate::tables::conns::{ConnId, Meta, SlotFlags};
 use crate::tables::flows::Flow;
 use crate::tables::listeners::{Listen, Listener, ListenerId};
 use crate::tables::ports::Binding;
+use crate::transmit::Sent;
 
 /// An operation failed; the APIs turn it into errno.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

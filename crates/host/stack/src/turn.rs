@@ -13,11 +13,12 @@ use base::{Duration, Instant};
 use pio::{Delays, IoError, NetEvent};
 use tcp::Events;
 
-use crate::core::{Core, Sent};
+use crate::core::Core;
 use crate::panicked::Fuse;
 use crate::rx::{Offload, Rx};
 use crate::tables::conns::SlotFlags;
 use crate::tables::listeners::ListenerId;
+use crate::transmit::Sent;
 use crate::tx::KICK_AT;
 
 /// Timers that come up in one turn at most.

@@ -6,9 +6,10 @@ use pio::{Medium, NetEvent};
 use wire::arp::{self, Operation};
 use wire::{ethernet, nd, protocol};
 
-use crate::core::{Blocked, Core};
+use crate::core::Core;
 use crate::net::neighbours::{Neighbours, Question, Ready};
 use crate::tables::conns::List;
+use crate::transmit::Blocked;
 use crate::tx::{Envelope, Port};
 
 /// Is the link-layer address of the neighbour at `hop` known, or none needed?

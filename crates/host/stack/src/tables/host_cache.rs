@@ -11,9 +11,6 @@
 use base::{Addr, Instant, SipKey};
 use tcp::{Config, HostHint, HostLesson, HostMemory};
 
-use crate::core::Core;
-use crate::net::paths::Path;
-
 /// Entries of a set.
 const WAYS: usize = 8;
 /// No entry is known.
@@ -102,7 +99,7 @@ impl Hosts {
 
     /// Did the entry at `place`, if it is of `remote`, learn something in this very second?
     #[inline]
-    fn is_fresh(&self, now: Instant, place: u32, remote: Addr) -> bool {
+    pub(crate) fn is_fresh(&self, now: Instant, place: u32, remote: Addr) -> bool {
         self.at(place, remote).is_some_and(|entry| entry.at == seconds(now))
     }
 
@@ -137,7 +134,7 @@ impl Hosts {
     }
 
     /// Everything known.
-    fn rows(&self, config: &Config, now: Instant) -> impl Iterator<Item = HostRow> {
+    pub(crate) fn rows(&self, config: &Config, now: Instant) -> impl Iterator<Item = HostRow> {
         self.entries.iter().flatten().map(move |entry| {
             let Entry { remote, memory, at } = *entry;
             let age = seconds(now).wrapping_sub(at);
@@ -148,49 +145,6 @@ impl Hosts {
 
 fn seconds(now: Instant) -> u32 {
     (now.as_nanos() / 1_000_000_000) as u32
-}
-
-impl Core {
-    /// Returns the remembered peers.
-    pub fn hosts(&self, now: Instant) -> impl Iterator<Item = HostRow> {
-        self.hosts.rows(&self.shared.config, now)
-    }
-
-    /// Forgets what is remembered of peers.
-    pub fn forget_hosts(&mut self) {
-        self.hosts.clear();
-    }
-
-    /// Returns the hint with which a connection begins.
-    #[inline]
-    pub(crate) fn host_hint(&self, now: Instant, remote: Addr, path: &Path) -> HostHint {
-        let config = &self.shared.config;
-        match path.host {
-            NONE => HostHint::default(),
-            _ if config.host_cache == 0 => HostHint::default(),
-            place => self.hosts.hint(config, now, place, remote),
-        }
-    }
-
-    /// A connection is over: what it learned of its peer.
-    #[inline]
-    pub(crate) fn learn_host(&mut self, now: Instant, index: u32) {
-        let Some((_, tcp)) = self.conns.get(index) else { return };
-        let remote = tcp.key().remote().addr;
-        let known = self.paths.known(remote, self.ip.generation()).map_or(NONE, |path| path.host);
-        if self.shared.config.host_cache > 0 && !self.hosts.is_fresh(now, known, remote) {
-            self.remember(now, index, remote);
-        }
-    }
-
-    #[inline(never)]
-    fn remember(&mut self, now: Instant, index: u32, remote: Addr) {
-        let Some(lesson) = self.conns.get(index).and_then(|(_, tcp)| tcp.lesson()) else { return };
-        let place = self.hosts.learn(&self.shared.config, now, remote, &lesson);
-        if let Some(path) = self.paths.known_mut(remote, self.ip.generation()) {
-            path.host = place;
-        }
-    }
 }
 
 #[cfg(test)]
