@@ -2,8 +2,8 @@
 //! to where a thing is.
 use super::*;
 
-/// Circles of a crate of these files, by names of files.
-fn circles_of(name: &str, files: &[(&str, &str)]) -> Vec<Vec<String>> {
+/// Circles of a crate of these files, by names of files, and what is against the order of its folders.
+fn read(name: &str, files: &[(&str, &str)], order: &[&str]) -> (Vec<Vec<String>>, Vec<String>) {
     let folder = std::env::temp_dir().join(format!("ms-circles-{}-{name}", std::process::id()));
     for (path, text) in files {
         let path = folder.join(path);
@@ -15,7 +15,25 @@ fn circles_of(name: &str, files: &[(&str, &str)]) -> Vec<Vec<String>> {
     let tree = tree.expect("a crate");
     let short = |file: &Path| file.strip_prefix(&folder).expect("inside").display().to_string();
     let short = |circle: Vec<&Path>| circle.into_iter().map(short).collect();
-    circles(&tree.imports()).into_iter().map(short).collect()
+    let imports = tree.imports();
+    (circles(&imports).into_iter().map(short).collect(), against(order, &folder, &imports))
+}
+
+fn circles_of(name: &str, files: &[(&str, &str)]) -> Vec<Vec<String>> {
+    read(name, files, &[]).0
+}
+
+#[test]
+fn folders_import_in_one_direction() {
+    let files = [
+        ("lib.rs", "mod low; mod high; mod top;"),
+        ("low/mod.rs", "pub mod table; use crate::top::T;"),
+        ("low/table.rs", "pub struct Table;"),
+        ("high/mod.rs", "use crate::low::table::Table;"),
+        ("top.rs", "pub struct T; use crate::high;"),
+    ];
+    assert!(read("order", &files, &["low", "high"]).1.is_empty(), "a file beside the root stands apart");
+    assert_eq!(read("against", &files, &["high", "low"]).1, ["high/mod.rs imports low/table.rs"]);
 }
 
 #[test]
