@@ -33,5 +33,5 @@ pub fn group(data: &[u8]) {
 
 /// A card whose workers take turns in any order, against plain queues.
 pub fn card(data: &[u8]) {
-    drop(crate::card::fuzz::card(data));
+    drop(crate::layers::card::fuzz::card(data));
 }

@@ -3,19 +3,16 @@
 //! One of the seven crates where `unsafe` lives.
 
 mod beacon;
-mod card;
 mod doze;
 #[cfg(feature = "dpdk")]
 mod dpdk;
 mod extensions;
 pub mod fuzz;
-mod gro;
 mod group;
 mod holder;
 mod inspect;
 mod interfaces;
-mod lanes;
-mod layer;
+mod layers;
 mod ledger;
 pub mod local;
 mod look;
@@ -34,7 +31,6 @@ mod returns;
 mod shared;
 mod shm;
 mod spread;
-mod steer;
 mod sum;
 mod sys;
 mod tap;
@@ -47,22 +43,22 @@ mod watch;
 pub mod xdp;
 
 pub use beacon::Beacon;
-pub use card::{Card, CardConfig, RECEIVERS_MAX};
 pub use doze::{sleep_on, wait, wake_precisely};
 #[cfg(feature = "dpdk")]
 pub use dpdk::{Dpdk, DpdkConfig, open_dpdk};
-pub use gro::{Gro, HELD_MAX};
 pub use inspect::{Inspection, capabilities, inspect, lockable_memory, missing_capabilities};
 pub use interfaces::{addresses_of, has_interface};
-pub use lanes::{Fit, LANES_MAX, Lanes};
-pub use layer::Layer;
+pub use layers::Layer;
+pub use layers::card::{Card, CardConfig, RECEIVERS_MAX};
+pub use layers::gro::{Gro, HELD_MAX};
+pub use layers::lanes::{Fit, LANES_MAX, Lanes};
+pub use layers::steer::{Rss, Steered, steer};
 pub use open::{OpenError, open, open_help, open_wire};
 pub use packet::{Packet, PacketConfig, Receive, open_packet};
 pub use pair::{Pair, PairConfig, pair};
 pub use pcap::{Pcap, PcapConfig, open_pcap};
 pub use port::*;
 pub use shm::{Shm, ShmConfig, open_shm};
-pub use steer::{Rss, Steered, steer};
 pub use sum::summer;
 pub use sys::process_cpu;
 pub use tap::{Tap, TapConfig, open_tap};

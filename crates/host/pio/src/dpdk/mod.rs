@@ -28,9 +28,9 @@ mod sleep;
 #[cfg(test)]
 mod tests;
 
+use crate::Rss;
 use crate::open::OpenError;
 use crate::port::*;
-use crate::steer::Rss;
 use crate::vnet;
 use device::{Device, LINK};
 use ffi::{Mbuf, Received, TxRequest};

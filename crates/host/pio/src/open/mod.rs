@@ -14,11 +14,11 @@ use crate::packet::{PacketConfig, Receive, open_packet};
 use crate::pcap::{PcapConfig, open_pcap};
 use crate::port::PacketIo;
 use crate::shm::{ShmConfig, open_shm};
-use crate::steer::{Rss, steer};
 use crate::tap::{TapConfig, open_tap};
 use crate::user::{ADMIN, NO_RIGHTS, RAW, Rights, STEER};
 use crate::xdp::device::Ethtool;
 use crate::xdp::{XdpConfig, XdpMode, open_xdp_with};
+use crate::{Rss, steer};
 use spec::Spec;
 
 type Ports = Vec<Box<dyn PacketIo>>;

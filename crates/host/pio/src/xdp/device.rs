@@ -1,9 +1,9 @@
 //! Properties of an interface, read before a port opens on it.
 
+use crate::Rss;
 use crate::interfaces::stands_alone;
 use crate::netlink::{self, XdpFeatures};
 use crate::open::OpenError;
-use crate::steer::Rss;
 use crate::sys::{check, socket};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,5 +1,10 @@
 //! Ports that stand on another port and change what passes, or only look.
 
+pub(crate) mod card;
+pub(crate) mod gro;
+pub(crate) mod lanes;
+pub(crate) mod steer;
+
 use crate::port::*;
 use ring::Frame;
 use std::os::fd::RawFd;
