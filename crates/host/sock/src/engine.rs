@@ -386,6 +386,14 @@ impl<T: Transport> Engine<T> {
         self.extras(fd).peek_offset.unwrap_or(0) as usize
     }
 
+    /// Returns SO_RCVLOWAT less 1.
+    pub(crate) fn too_few(&self, fd: Fd) -> usize {
+        match self.stream(fd) {
+            Ok(stream) => stream.extras.as_ref().map_or(0, |extras| extras.too_few as usize),
+            Err(_) => 0,
+        }
+    }
+
     /// Moves SO_PEEK_OFF, where that is set: on by what was peeked at, back by what was read.
     pub(crate) fn move_peek_offset(&mut self, fd: Fd, by: i32) {
         if let Ok(stream) = self.descriptors.stream_mut(fd)
@@ -455,15 +463,17 @@ impl<T: Transport> Engine<T> {
             _ => {}
         }
         let conn = self.stream(fd)?.conn;
-        match self.core.state(conn) {
+        let state = self.core.state(conn);
+        match state {
             State::Closed => return Err(Errno::ENOTCONN),
             // An attempt to connect ends with either half.
             State::SynSent => return self.disconnect(fd),
             _ => {}
         }
-        if how != Shutdown::Write {
-            self.descriptors.stream_mut(fd)?.read_shut = true;
-        }
+        let stream = self.descriptors.stream_mut(fd)?;
+        // Whoever shuts a connection has seen it, as on Linux: connect has no end of it to tell any more.
+        stream.connecting &= state == State::SynReceived;
+        stream.read_shut |= how != Shutdown::Write;
         self.core.shutdown(self.now, conn, how);
         let edge = self.readiness(index);
         self.mark(index, edge);
@@ -574,8 +584,12 @@ impl<T: Transport> Engine<T> {
     pub fn unsent(&mut self, fd: Fd) -> Result<(usize, usize), Errno> {
         match &self.object(fd)?.kind {
             Kind::Stream(stream) => {
-                let (unacked, unsent) = self.core.unsent(stream.conn);
-                Ok((unacked as usize, unsent as usize))
+                let conn = stream.conn;
+                let (unacked, unsent) = self.core.unsent(conn);
+                // Linux counts the FIN as well: it has a sequence number.
+                let fin = matches!(self.core.state(conn), State::FinWait1 | State::Closing | State::LastAck);
+                let fin = u32::from(fin);
+                Ok(((unacked + fin) as usize, (unsent + if unsent > 0 { fin } else { 0 }) as usize))
             }
             Kind::Fresh(_) => Ok((0, 0)),
             _ => Err(Errno::EINVAL),

@@ -80,6 +80,8 @@ pub(crate) struct Extras {
     pub(crate) recv: Option<Duration>,
     /// SO_SNDTIMEO.
     pub(crate) send: Option<Duration>,
+    /// SO_RCVLOWAT less 1: what a read that waits does not return with.
+    pub(crate) too_few: u32,
     /// TCP_INQ: tell how much is left to read.
     pub(crate) inq: bool,
     /// SO_ZEROCOPY: MSG_ZEROCOPY means something.

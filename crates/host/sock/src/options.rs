@@ -372,8 +372,12 @@ impl<T: Transport> Engine<T> {
         let mut options = self.options(fd)?;
         if set_plain(&mut options, id, v) {
             self.store_options(fd, options)?;
-            if id == Id::NoDelay && v != 0 {
-                self.push(fd);
+            match id {
+                Id::NoDelay if v != 0 => self.push(fd),
+                Id::RcvLowat if options.rcv_lowat > 1 || self.extras(fd).too_few > 0 => {
+                    self.change_extras(fd, |e| e.too_few = options.rcv_lowat - 1)?;
+                }
+                _ => {}
             }
             return Ok(());
         }
@@ -676,6 +680,10 @@ impl<T: Transport> Engine<T> {
                 // No process, and no user and group.
                 let words = [0_i32, -1, -1];
                 Ok(put(into, words.map(i32::to_ne_bytes).as_flattened()))
+            }
+            _ if row.id == Id::Stamping => {
+                // Behind the flags stands the hardware clock that is wanted: none.
+                Ok(put(into, [self.get_int(fd, row.id)?, 0].map(i32::to_ne_bytes).as_flattened()))
             }
             Shape::Bool | Shape::Word | Shape::Int(..) => {
                 Ok(values::put_int(into, level, self.get_int(fd, row.id)?))

@@ -480,6 +480,10 @@ fn receive<M: Mode>(
                 if got > 0 && engine.at_end(fd) {
                     return Ok(got);
                 }
+                let least = match flags.wait_all {
+                    true => into.len(),
+                    false => (engine.too_few(fd) + 1).min(into.len()),
+                };
                 let from = if flags.peek { 0 } else { got };
                 if let Some(check) = check.filter(|_| !flags.discard)
                     && !check(from, engine.may_take(fd, into.len() - from, flags))
@@ -489,12 +493,11 @@ fn receive<M: Mode>(
                 match recv_once(engine, fd, &mut into[from..], flags) {
                     Ok(0) => return Ok(got),
                     Ok(n) => got = from + n,
-                    Err(Errno::EAGAIN) if got > 0 && !flags.wait_all => return Ok(got),
                     Err(Errno::EAGAIN) => return Err(Errno::EAGAIN),
                     Err(_) if got > 0 => return Ok(got),
                     Err(e) => return Err(e),
                 }
-                if !flags.wait_all || got == into.len() {
+                if got >= least {
                     return Ok(got);
                 }
                 if flags.peek {

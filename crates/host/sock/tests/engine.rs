@@ -162,6 +162,29 @@ fn refusals_and_resets_have_linux_s_errors() {
     assert_eq!(w.client.write(c, b"x"), Err(Errno::EPIPE));
 }
 
+#[test]
+fn a_connection_that_was_shut_is_not_told_by_connect() {
+    for how in [Shutdown::Read, Shutdown::Write, Shutdown::Both] {
+        let mut w = World::new();
+        let listener = w.listener(82);
+        let fd = w.client.socket(Family::V4).unwrap();
+        let to = Endpoint::new(SERVER, 82);
+        assert_eq!(w.client.connect(fd, to), Err(Errno::EINPROGRESS));
+        w.settle();
+        assert_eq!(w.client.shutdown(fd, how), Ok(()));
+        // SIOCOUTQ counts the FIN until it is acknowledged.
+        assert_eq!(w.client.unsent(fd), Ok((usize::from(how != Shutdown::Read), 0)), "{how:?}");
+        w.settle();
+        assert_eq!(w.client.unsent(fd), Ok((0, 0)), "{how:?}");
+        assert_eq!(w.client.connect(fd, to), Err(Errno::EISCONN), "{how:?}");
+        let (peer, _) = w.server.accept(listener).unwrap();
+        w.server.setsockopt(peer, libc::SOL_SOCKET, libc::SO_LINGER, &[1, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        w.server.close(peer).unwrap();
+        w.settle();
+        assert_eq!(w.client.connect(fd, to), Err(Errno::EISCONN), "{how:?}, after the peer's reset");
+    }
+}
+
 /// Puts the client's socket into a state; the peer's socket, if there is one.
 fn put_in_state(w: &mut World, fd: Fd, state: &str) -> Option<Fd> {
     let to = |port| Endpoint::new(SERVER, port);
@@ -746,6 +769,7 @@ fn options_of_a_connection_are_told_as_on_linux() {
         assert_eq!(get_int(&mut w.client, c, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER), Ok(way));
     }
     assert_eq!(set(&mut w, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, 6), Err(Errno::EINVAL));
+    assert_eq!(w.client.getsockopt(c, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &mut [1; 12]), Ok(8));
     let mut nobody = [0; 12];
     assert_eq!(w.server.getsockopt(s, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut nobody), Ok(12));
     assert_eq!((&nobody[..4], &nobody[4..]), (&[0; 4][..], &[0xff; 8][..]));

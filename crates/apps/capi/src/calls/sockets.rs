@@ -144,8 +144,16 @@ api! {
     fn ms_bind(ctx, fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
         let v6 = ctx.is_v6(fd)?;
         // SAFETY: C's contract.
-        let local = match named(v6, unsafe { raw(addr, len) }?)? {
+        let bytes = unsafe { raw(addr, len) }?;
+        let local = match named(v6, bytes)? {
             Named::At(local) => local,
+            Named::Nobody if bytes.len() < if v6 { LEN_V6_SHORT } else { LEN_V4 } => {
+                return Err(Refused(libc::EINVAL));
+            }
+            // As on Linux AF_UNSPEC means AF_INET here, of 0.0.0.0 alone.
+            Named::Nobody if !v6 && bytes[4..8] == [0; 4] => {
+                Endpoint::new(Addr::UNSPECIFIED_V4, u16::from_be_bytes([bytes[2], bytes[3]]))
+            }
             Named::Nobody => return Err(Refused(libc::EAFNOSUPPORT)),
         };
         ctx.sockets()?.bind(fd, local)?;

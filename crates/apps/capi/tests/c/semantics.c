@@ -70,6 +70,13 @@ static void names(void)
     told(X(getsockname, SERVER, fd, (struct sockaddr *)&space, &len), "getsockname before bind");
     told(len, "its length");
     told(((struct sockaddr_in *)&space)->sin_port, "its port");
+    other.sin_family = AF_UNSPEC;
+    told(X(bind, SERVER, fd, SA(other)), "bind of AF_UNSPEC to an address");
+    told(X(bind, SERVER, fd6, SA(other)), "bind of AF_UNSPEC to IPv6, too short");
+    other.sin_addr.s_addr = 0;
+    int unnamed = new_socket(SERVER, AF_INET);
+    told(X(bind, SERVER, unnamed, SA(other)), "bind of AF_UNSPEC to any address");
+    X(close, SERVER, unnamed);
     told(X(bind, SERVER, fd, SA(v4)), "bind");
     told(X(bind, SERVER, fd, SA(v4)), "bind again");
     memset(&space, 0, sizeof space);

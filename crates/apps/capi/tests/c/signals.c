@@ -110,6 +110,14 @@ static void drain(int server)
         } \
     } while (0)
 
+/* Two bytes arrive, and four are waited for. */
+static void say_too_little(int server, int client)
+{
+    X(setsockopt, SERVER, server, SOL_SOCKET, SO_RCVLOWAT, &(int){ 1 }, 4);
+    say(CLIENT, client, SERVER, server, "ab");
+    X(setsockopt, SERVER, server, SOL_SOCKET, SO_RCVLOWAT, &(int){ 4 }, 4);
+}
+
 static void interrupted_reads(void)
 {
     int server, client, set = X(epoll_create1, SERVER, 0);
@@ -138,6 +146,10 @@ static void interrupted_reads(void)
     told(UNDER_TICKS(1, 0, NOTHING, -1, X(recv, SERVER, server, text, 8, MSG_WAITALL),
                      say(CLIENT, client, SERVER, server, "ab")),
          "MSG_WAITALL has a part");
+    told(ticks, "ticks");
+    say_too_little(server, client);
+    told(UNDER_TICKS(1, 0, NOTHING, -1, X(recv, SERVER, server, text, 8, 0), say_too_little(server, client)),
+         "SO_RCVLOWAT has a part");
     told(ticks, "ticks");
     X(close, SERVER, set);
     X(close, SERVER, server);
