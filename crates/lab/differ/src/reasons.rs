@@ -68,16 +68,45 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "SIOCOUTQ after a reset",
         kind: Kind::Calls { goes_on: true },
-        key: "ioctl 0x5411: 0 * | 0 0",
+        key: "ioctl 0x5411, one end closed: 0 * | 0 0",
         reason: "RFC 9293, section 3.10.7.4: segment queues are flushed at a reset, so nothing is unsent. Linux counts \
                  what was not acknowledged.",
     },
     Row {
         name: "the protocol of a Multipath TCP socket",
         kind: Kind::Calls { goes_on: true },
-        key: "getsockopt SO_PROTOCOL: 0 len ? 0x0601* | 0 len ? 0x0600*",
+        key: "getsockopt SO_PROTOCOL, of Multipath TCP: 0 len ? 0x0601* | 0 len ? 0x0600*",
         reason: "RFC 8684, section 3.7, has a host do without Multipath TCP where the other one does not have it. Here \
                  a socket of IPPROTO_MPTCP is one of TCP from the beginning, and `SO_PROTOCOL` tells so.",
+    },
+    Row {
+        name: "options of a Multipath TCP socket",
+        kind: Kind::Calls { goes_on: true },
+        key: "?etsockopt *, of Multipath TCP: -1 EOPNOTSUPP | *",
+        reason: "Linux knows few options of such a socket. Here it is one of TCP (RFC 8684, section 3.7), with all of \
+                 TCP's.",
+    },
+    Row {
+        name: "reads of nothing from a Multipath TCP socket",
+        kind: CALLS,
+        key: "recvmsg of nothing*, of Multipath TCP: 0 | -1 ENOTCONN",
+        reason: "Linux does not look at the state of such a socket for a read of nothing. Here it is one of TCP (RFC \
+                 8684, section 3.7), which does.",
+    },
+    Row {
+        name: "data held back by MSG_MORE",
+        kind: CALLS,
+        key: "*, data held back: 0 *",
+        reason: "Data that MSG_MORE holds back leaves at the latest after 200 ms (tcp(7), `TCP_CORK`). Here a segment of \
+                 the peer lets it go before; on Linux one with data does, unless its window and acknowledgment are \
+                 those of the one before.",
+    },
+    Row {
+        name: "the loopback after a connection over the link",
+        kind: CALLS,
+        key: "bind to the loopback*, once connected: 0 | -1 EADDRNOTAVAIL",
+        reason: "A socket that was connected over the link stays the stack's, which does not have the addresses of the \
+                 kernel's loopback (LAUNCHER.md). bind(2) of a new socket succeeds there.",
     },
     Row {
         name: "duplicates in SACK blocks",

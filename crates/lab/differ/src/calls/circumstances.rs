@@ -34,6 +34,14 @@ struct Walk {
     let_go: BTreeSet<File>,
     /// Files of which several calls that take something slept at once.
     shared: BTreeSet<File>,
+    /// Sockets of Multipath TCP.
+    multipath: BTreeSet<File>,
+    /// Connections, whatever became of them, and those that an end has closed or shut.
+    joined: BTreeSet<File>,
+    ended: BTreeSet<File>,
+    /// Connections of which MSG_MORE holds data back, and of these those where something came from the peer since.
+    held: BTreeSet<File>,
+    heard: BTreeSet<File>,
 }
 
 /// A call that slept, and the step that woke it.
@@ -68,17 +76,16 @@ impl Walk {
     /// The files that a step acts on, before it.
     fn files_of(&self, step: &Step) -> BTreeSet<File> {
         let slot = |at: usize| self.slots.get(&step.arg(at)).copied();
+        let with_watched = |file: File| self.watched.get(&file).into_iter().flatten().copied().chain([file]);
         let peer = || self.peers.get(&step.arg(0)).copied().into_iter().collect();
         match step.name {
             "psend" | "pstuff" | "precv" | "pshut" | "pclose" => peer(),
             "plisten" | "paccept" | "pconnect" | "kill" | "restart" | "join" | "child" => BTreeSet::new(),
-            "poll" | "select" => (0..step.arg(1) as usize).filter_map(|row| slot(2 + 2 * row)).collect(),
-            "ctl" => [slot(0), slot(2)].into_iter().flatten().collect(),
-            "wait" | "union" => {
-                let set = slot(0);
-                let inside = set.and_then(|set| self.watched.get(&set)).into_iter().flatten().copied();
-                inside.chain(set).collect()
+            "poll" | "select" => {
+                (0..step.arg(1) as usize).filter_map(|row| slot(2 + 2 * row)).flat_map(with_watched).collect()
             }
+            "ctl" => [slot(0), slot(2)].into_iter().flatten().collect(),
+            "wait" | "union" => slot(0).into_iter().flat_map(with_watched).collect(),
             _ => slot(0).into_iter().collect(),
         }
     }
@@ -87,9 +94,33 @@ impl Walk {
     fn take(&mut self, step: &Step) {
         let (first, second) = (step.arg(0), step.arg(1));
         match step.name {
-            "socket" | "epoll" | "eventfd" => {
+            "socket" => {
+                let file = self.new_file(first);
+                if step.arg(3) == i64::from(libc::IPPROTO_MPTCP) {
+                    self.multipath.insert(file);
+                }
+            }
+            "epoll" | "eventfd" => {
                 self.new_file(first);
             }
+            "send" => {
+                if let Some(file) = self.slots.get(&first) {
+                    self.heard.remove(file);
+                    match step.kind().contains("MSG_MORE") && !matches!(step.arg(3), 1 | 2 | 7 | 8) {
+                        true => self.held.insert(*file),
+                        false => self.held.remove(file),
+                    };
+                }
+            }
+            "psend" | "pshut" => {
+                let file = self.peers.get(&first).filter(|file| self.held.contains(file));
+                self.heard.extend(file.copied());
+                if step.name == "pshut" {
+                    self.ended.extend(self.peers.get(&first).copied());
+                }
+            }
+            "pclose" => self.ended.extend(self.peers.get(&first).copied()),
+            "shutdown" => self.ended.extend(self.slots.get(&first).copied()),
             "pipe" | "pair" => {
                 self.new_file(first);
                 self.new_file(second);
@@ -109,6 +140,7 @@ impl Walk {
             }
             "connect" if matches!(second, 0 | 4 | 8) => {
                 if let Some(file) = self.slots.get(&first) {
+                    self.joined.insert(*file);
                     self.outgoing.entry(step.arg(2)).or_default().push_back(*file);
                 }
             }
@@ -134,6 +166,7 @@ impl Walk {
             "accept" => {
                 let port = self.slots.get(&first).and_then(|file| self.ports.get(file)).copied();
                 let file = self.new_file(second);
+                self.joined.insert(file);
                 let Some(port) = port else { return };
                 match self.incoming.get_mut(&port).and_then(VecDeque::pop_front) {
                     Some(peer) => {
@@ -212,11 +245,18 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
         return otherwise;
     }
     let walk = walk(done, before);
+    let name = steps.get(at).map_or("", |step| step.name);
     let concerns = |files: &BTreeSet<File>| walk.of_step.get(at).is_some_and(|of| !of.is_disjoint(files));
     match () {
         () if concerns(&walk.relayed) => ", after a child",
         () if concerns(&walk.let_go) => ", closed while a call slept",
         () if concerns(&walk.shared) => ", several reads asleep",
+        () if (name.ends_with("etopt") || name == "recv") && concerns(&walk.multipath) => {
+            ", of Multipath TCP"
+        }
+        () if name == "bind" && concerns(&walk.joined) => ", once connected",
+        () if matches!(name, "precv" | "ioctl") && concerns(&walk.heard) => ", data held back",
+        () if name == "ioctl" && concerns(&walk.ended) => ", one end closed",
         () => otherwise,
     }
 }

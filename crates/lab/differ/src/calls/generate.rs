@@ -1,9 +1,10 @@
-//! Programs of calls from a seed. The generator keeps a rough model of what each descriptor is, so that most calls make
-//! sense in the state that they meet; the others have odd states, lengths and pointers.
+//! Programs of calls from a seed. The generator keeps a rough model of what each descriptor is and which end of the peer
+//! it is joined to. Two calls in three follow the one before: they do what it made possible, or tell what it did. Of the
+//! others most make sense in the state that they meet, and some have odd states, lengths and pointers.
 
 use super::step::{STEPS_MAX, Step};
 use base::Rng;
-use sock::boundary::{Ask, Verdict};
+use sock::boundary::{Ask, Row, Verdict};
 
 /// Slots that the generator uses.
 const SLOTS: usize = 6;
@@ -59,10 +60,15 @@ const LEFT_OUT: &[&str] = &[
     "TCP_DEFER_ACCEPT",
 ];
 
+/// Options that change what later calls do, drawn more often.
+const WITH_EFFECTS: &[&str] = &["SO_LINGER", "SO_RCVLOWAT", "TCP_CORK", "TCP_NODELAY"];
+
 struct Generator {
     rng: Rng,
     steps: Vec<Step>,
     slots: [Kind; SLOTS],
+    /// The peer's slot at the other end of a connection. It stays when the connection is closed.
+    ends: [Option<usize>; SLOTS],
     /// The peer's: 0 free, 1 listening, 2 connected; and the port of a listener.
     peers: [(u8, i64); SLOTS],
     /// The last port that was given.
@@ -72,8 +78,14 @@ struct Generator {
 /// Returns the program of a seed.
 pub(super) fn program(seed: u64) -> Vec<Step> {
     let rng = Rng::new(seed);
-    let mut g =
-        Generator { rng, steps: Vec::new(), slots: [Kind::Free; SLOTS], peers: [(0, 0); SLOTS], port: 0 };
+    let mut g = Generator {
+        rng,
+        steps: Vec::new(),
+        slots: [Kind::Free; SLOTS],
+        ends: [None; SLOTS],
+        peers: [(0, 0); SLOTS],
+        port: 0,
+    };
     let count = 3 + g.below(STEPS_MAX as u64 - 2) as usize;
     if g.one_in(12) {
         g.socket();
@@ -85,7 +97,9 @@ pub(super) fn program(seed: u64) -> Vec<Step> {
         g.connected();
     }
     while g.steps.len() < count {
-        g.any();
+        if g.one_in(3) || !g.follow() {
+            g.any();
+        }
     }
     g.steps.truncate(STEPS_MAX);
     g.steps
@@ -156,7 +170,15 @@ impl Generator {
         let (kind, protocol) = (self.type_and_flags(), self.pick(&[0, 0, 0, 6]));
         self.push("socket", &[slot as i64, family, kind, protocol]);
         self.slots[slot] = Kind::New(family);
+        self.ends[slot] = None;
         slot
+    }
+
+    /// Joins a connection to a slot of the peer.
+    fn join(&mut self, slot: usize, peer: usize) {
+        self.ends.iter_mut().filter(|end| **end == Some(peer)).for_each(|end| *end = None);
+        self.ends[slot] = Some(peer);
+        self.peers[peer] = (2, 0);
     }
 
     /// The peer's address for a family.
@@ -191,8 +213,8 @@ impl Generator {
         if !self.one_in(15) {
             let peer = self.free_peer();
             self.push("paccept", &[listener as i64, peer as i64]);
-            if self.peers[peer].0 == 0 {
-                self.peers[peer] = (2, 0);
+            if self.peers[peer].0 != 1 {
+                self.join(slot, peer);
             }
         }
     }
@@ -216,6 +238,7 @@ impl Generator {
             let (how, address) = (self.pick(&[0, 1, 1, 2, 3]), self.pick(&[0, 0, 1, 1, 1, 2]));
             self.push("accept", &[listener as i64, slot as i64, how, address]);
             self.slots[slot] = Kind::Connected;
+            self.join(slot, peer);
         }
     }
 
@@ -239,17 +262,25 @@ impl Generator {
     }
 
     fn option(&mut self, slot: usize, set: bool) {
+        let with_effects = set && self.one_in(3);
         let rows: Vec<_> = sock::boundary::rows()
             .filter(|row| row.number.is_some() && !LEFT_OUT.contains(&row.name))
+            .filter(|row| !with_effects || WITH_EFFECTS.contains(&row.name))
             .collect();
         let mut row = self.pick(&rows);
         if !matches!(row.verdict, Verdict::Same) && !self.one_in(5) {
             row = self.pick(&rows);
         }
+        self.option_of(row, slot, set);
+    }
+
+    fn option_of(&mut self, row: &Row, slot: usize, set: bool) {
         let (level, number) = (i64::from(row.manual.level()), i64::from(row.number.unwrap_or(0)));
         let pointer = if self.one_in(25) { self.pick(&[1, 2, 3, 4, 4, 6]) } else { 0 };
         if set {
             let value = match row.ask {
+                // A close with this value resets.
+                Ask::Bytes(_) if row.name == "SO_LINGER" && self.one_in(2) => vec![1, 0, 0, 0, 0, 0, 0, 0],
                 Ask::Ints(all) | Ask::LengthAfter(all) => self.pick(all).to_ne_bytes().to_vec(),
                 Ask::Bytes(all) => self.pick(all).1.to_vec(),
                 Ask::Read(_) | Ask::ReadLength(_) | Ask::Part => vec![1, 0, 0, 0],
@@ -372,6 +403,136 @@ impl Generator {
         self.push("ctl", &[set as i64, op, slot, i64::from(events as u32), null]);
     }
 
+    fn wait_on(&mut self, set: usize) {
+        let (max, wait) = (self.pick(&[8, 8, 8, 8, 0, -1]), self.wait());
+        let (how, pointer) = (self.pick(&[0, 0, 1, 2]), self.pointer().min(4));
+        self.push("wait", &[set as i64, max, wait, how, pointer]);
+    }
+
+    fn close(&mut self, slot: usize) {
+        self.push("close", &[slot as i64]);
+        self.slots[slot] = Kind::Free;
+    }
+
+    /// A call that shows the state of a connection.
+    fn look(&mut self, slot: usize) {
+        let set = self.slots.iter().position(|kind| *kind == Kind::Set);
+        match (self.below(10), set) {
+            (0..4, _) => self.recv(slot),
+            (4 | 5, _) => {
+                let (wait, events) = (self.wait(), self.pick(&[1, 1, 4, 5, 0x2001]));
+                self.push("poll", &[wait, 1, slot as i64, events]);
+            }
+            (6 | 7, Some(set)) => self.wait_on(set),
+            (8, _) => self.send(slot),
+            (6 | 9, _) => {
+                self.push("getopt", &[slot as i64, libc::SOL_SOCKET.into(), libc::SO_ERROR.into(), 4, 1, 0]);
+            }
+            _ => self.push("ioctl", &[slot as i64, libc::FIONREAD as i64, 0, 0]),
+        }
+    }
+
+    /// An act that ends a call which sleeps on this connection, most of the time.
+    fn wake(&mut self, slot: usize) {
+        let Some(peer) = self.ends[slot] else { return self.any() };
+        let peer = peer as i64;
+        match self.below(8) {
+            0..4 => {
+                let len = self.pick(&[1, 1, 3, 100, 1448]);
+                self.push("psend", &[peer, len, 0]);
+            }
+            4 => self.push("pshut", &[peer, 1]),
+            5 => self.push("pclose", &[peer, 1]),
+            6 => self.push("shutdown", &[slot as i64, 2]),
+            _ => {
+                self.push("kill", &[0]);
+                self.push("join", &[0]);
+            }
+        }
+    }
+
+    /// What an option that was set does, or its value.
+    fn effect(&mut self, slot: usize, level: i64, number: i64) {
+        let is =
+            |row: &&Row| (i64::from(row.manual.level()), row.number.map(i64::from)) == (level, Some(number));
+        let Some(row) = sock::boundary::rows().find(is) else { return self.any() };
+        match (row.name, self.ends[slot]) {
+            ("SO_LINGER", Some(peer)) => {
+                self.close(slot);
+                self.push("precv", &[peer as i64]);
+            }
+            ("SO_RCVLOWAT", Some(peer)) => {
+                let len = self.pick(&[1, 3, 5]);
+                self.push("psend", &[peer as i64, len, 0]);
+                self.look(slot);
+            }
+            ("TCP_CORK" | "TCP_NODELAY", Some(peer)) => {
+                self.send(slot);
+                self.push("precv", &[peer as i64]);
+            }
+            _ => self.option_of(row, slot, false),
+        }
+    }
+
+    /// Draws a call that the last one made possible, or that tells what it did. False if there is none.
+    fn follow(&mut self) -> bool {
+        let Some(last) = self.steps.last().cloned() else { return false };
+        let (first, second) = (last.arg(0).max(0) as usize % SLOTS, last.arg(1).max(0) as usize % SLOTS);
+        let end = self.ends[first].map(|peer| peer as i64);
+        match (last.name, self.below(4), end) {
+            ("psend" | "pshut" | "pclose", ..) => {
+                let is =
+                    |slot: &usize| self.ends[*slot] == Some(first) && self.slots[*slot] == Kind::Connected;
+                let joined: Vec<_> = (0..SLOTS).filter(is).collect();
+                if joined.is_empty() {
+                    return false;
+                }
+                let slot = self.pick(&joined);
+                self.look(slot);
+            }
+            ("send" | "shutdown" | "close", 0 | 1, Some(peer)) => self.push("precv", &[peer]),
+            ("close", 2, Some(peer)) => self.push("psend", &[peer, 100, 0]),
+            ("send", 2, _) => self.push("ioctl", &[first as i64, libc::TIOCOUTQ as i64, 0, 0]),
+            ("send" | "shutdown", 3, _) => self.send(first),
+            ("shutdown", ..) => self.look(first),
+            ("recv", 0, _) => self.recv(first),
+            ("recv", 1 | 2, _) => self.wake(first),
+            ("recv" | "poll" | "select", 3, _) if last.name == "recv" || last.arg(1) > 0 => {
+                let slot = if last.name == "recv" { first } else { last.arg(2) as usize };
+                self.look(slot);
+            }
+            ("poll" | "select", ..) if last.arg(0) < 0 && last.arg(1) > 0 => self.wake(last.arg(2) as usize),
+            ("wait", ..) if last.arg(2) < 0 => {
+                let slot = self.connection();
+                self.wake(slot);
+            }
+            ("wait" | "poll" | "select", 0 | 1, _) => self.push(last.name, &last.args),
+            ("ctl", 0 | 1, _) => self.wait_on(first),
+            ("ctl", 2, _) => self.wake(last.arg(2) as usize),
+            ("ctl", ..) => self.control(first),
+            ("setopt", ..) => self.effect(first, last.arg(1), last.arg(2)),
+            ("dup", 0..3, _) => {
+                let (one, other) = if self.one_in(2) { (first, second) } else { (second, first) };
+                self.close(one);
+                match (self.below(3), end) {
+                    (0, Some(peer)) => {
+                        self.close(other);
+                        self.push("precv", &[peer]);
+                    }
+                    (1, _) => self.send(other),
+                    _ => self.look(other),
+                }
+            }
+            ("accept", 0 | 1, _) => self.push("fcntl", &[second as i64, libc::F_GETFL.into(), 0]),
+            ("accept", ..) => self.look(second),
+            ("connect" | "fcntl" | "ioctl", 0 | 1, _) => self.look(first),
+            ("connect", 2, _) => self.push("connect", &last.args),
+            ("fcntl" | "ioctl", 2, _) => self.push("fcntl", &[first as i64, libc::F_GETFL.into(), 0]),
+            _ => return false,
+        }
+        true
+    }
+
     fn any(&mut self) {
         let peer = self.peer() as i64;
         match self.below(100) {
@@ -407,10 +568,8 @@ impl Generator {
                 self.control(set);
             }
             54..61 => {
-                let set = self.set() as i64;
-                let (max, wait) = (self.pick(&[8, 8, 8, 8, 0, -1]), self.wait());
-                let (how, pointer) = (self.pick(&[0, 0, 1, 2]), self.pointer().min(4));
-                self.push("wait", &[set, max, wait, how, pointer]);
+                let set = self.set();
+                self.wait_on(set);
             }
             61..63 => {
                 let (set, max) = (self.set() as i64, self.pick(&[1, 1, 2, 3]));
@@ -426,14 +585,14 @@ impl Generator {
             }
             74..76 => {
                 let slot = self.any_slot();
-                self.push("close", &[slot as i64]);
-                self.slots[slot] = Kind::Free;
+                self.close(slot);
             }
             76..78 => {
                 let (from, to) = (self.any_slot(), self.free_slot());
                 let how = self.below(5) as i64;
                 self.push("dup", &[from as i64, to as i64, how]);
                 self.slots[to] = self.slots[from];
+                self.ends[to] = self.ends[from];
             }
             78..80 => {
                 let (slot, which) = (self.any_slot() as i64, self.below(2) as i64);
@@ -616,8 +775,7 @@ impl Generator {
                 _ => self.push("name", &[slot, 1, 0]),
             }
         }
-        self.push("close", &[slot]);
-        self.slots[slot as usize] = Kind::Free;
+        self.close(slot as usize);
     }
 }
 

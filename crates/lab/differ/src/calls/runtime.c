@@ -62,7 +62,7 @@ struct task {
 enum { WORKERS = 4 };
 static struct task workers[WORKERS], plain;
 static int f[SLOTS], p[SLOTS], mark[2] = { -1, -1 }, home, away, base, in_child, on_stack;
-static int own[256], owned;
+static int own[256], owned, theirs[64], ends;
 static volatile int now_at, handled;
 static __thread int pipes;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -686,6 +686,14 @@ static void s_eventfd(struct task *t, const long *a)
     f[a[0]] = fd;
 }
 
+/* Descriptors of the peer are closed with the program, whatever its slots hold by then. */
+static int keep_peer(int fd)
+{
+    if (fd >= 0 && ends < 64)
+        theirs[ends++] = fd;
+    return fd;
+}
+
 static int peer_socket(long family)
 {
     int on = 1;
@@ -694,7 +702,7 @@ static int peer_socket(long family)
     RAW(setns, home, CLONE_NEWNET);
     RAW(setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     RAW(setsockopt, fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    return fd;
+    return keep_peer(fd);
 }
 
 static void peer_end(int *fd, int with_reset)
@@ -705,6 +713,9 @@ static void peer_end(int *fd, int with_reset)
     if (with_reset)
         RAW(setsockopt, *fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     RAW(close, *fd);
+    for (int i = 0; i < ends; i++)
+        if (theirs[i] == *fd)
+            theirs[i] = -1;
     *fd = -1;
 }
 
@@ -727,7 +738,7 @@ static void s_paccept(struct task *t, const long *a)
     tell(t, fd < 0 ? -1 : 0);
     if (fd >= 0) {
         RAW(setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        p[a[1]] = fd;
+        p[a[1]] = keep_peer(fd);
     }
 }
 
@@ -1060,7 +1071,10 @@ static void reset_signals(void)
 static void clean_up(void)
 {
     for (int i = 0; i < SLOTS; i++)
-        peer_end(&p[i], 1);
+        p[i] = -1;
+    for (int i = 0; i < ends; i++)
+        peer_end(&theirs[i], 1);
+    ends = 0;
     round_trip();
     for (int turn = 0; turn < 400; turn++) {
         int busy = 0;
@@ -1196,6 +1210,8 @@ static void begin(int argc, char **argv)
     setsockopt(mark[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     RAW(setsockopt, mark[1], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     RAW(close, listener);
+    /* The kernel stamps what arrives some time after the first socket that asks for it, so one has always asked. */
+    RAW(setsockopt, RAW(socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), SOL_SOCKET, SO_TIMESTAMP, &on, sizeof on);
     /* The addresses of neighbours are found before the first program. */
     listener = peer_socket(AF_INET6);
     len = address(&addr, 5, 1, &at);
@@ -1207,5 +1223,6 @@ static void begin(int argc, char **argv)
         fail("a connection over IPv6");
     close(early);
     RAW(close, listener);
+    ends = 0;
     base = 20000 + getpid() % 4000 * 8;
 }

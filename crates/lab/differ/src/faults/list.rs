@@ -84,7 +84,7 @@ pub const FAULTS: &[Fault] = &[
     ),
     calls(
         "flag ignored: SOCK_NONBLOCK of accept4",
-        "crates/apps/preload/src/sockets.rs",
+        "crates/apps/preload/src/accept.rs",
         "        stack.runner.set_nonblocking(below, true)?;\n        connection.set_nonblocking(true);",
         "        connection.set_nonblocking(false);",
     ),

@@ -48,3 +48,30 @@ fn a_close_under_a_sleeper_is_not_that_of_another_connection() {
     let woken = ["7: asleep".to_owned(), "8: 0".to_owned(), "7 woke: 5".to_owned(), "11: 5".to_owned()];
     assert_eq!(circumstance(&steps, 11, &woken, false), "");
 }
+
+#[test]
+fn what_became_of_a_connection_is_known_to_the_calls_that_ask() {
+    let rest: [(&str, &[i64]); 8] = [
+        ("send", &[0, 5, 0x8000, 0, 0]),
+        ("precv", &[1]),
+        ("psend", &[1, 5, 0]),
+        ("precv", &[1]),
+        ("pclose", &[2, 1]),
+        ("ioctl", &[1, 0x5411, 0, 0]),
+        ("bind", &[1, 3, 1, -1]),
+        ("precv", &[2]),
+    ];
+    let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+    let of = |at: usize| circumstance(&steps, at, &[format!("{}: 0", steps.len() - 1)], false);
+    assert_eq!([10, 12, 13].map(of), [", data held back", ", one end closed", ", once connected"]);
+    assert_eq!([11, 14].map(of), [""; 2]);
+    // What came later is not yet so for an earlier step.
+    assert_eq!(circumstance(&steps, 8, &["8: 0".to_owned()], false), "");
+}
+
+#[test]
+fn a_socket_of_multipath_tcp_is_known() {
+    let steps = steps(&[("socket", &[0, 2, 1, 262]), ("getopt", &[0, 6, 1, 4, 1, 0]), ("name", &[0, 0, 0])]);
+    let of = |at: usize| circumstance(&steps, at, &["2: 0".to_owned()], false);
+    assert_eq!([1, 2].map(of), [", of Multipath TCP", ""]);
+}
