@@ -2,8 +2,6 @@
 
 use wire::checksum::Sum;
 
-use crate::bytes::{half, word};
-
 /// Bytes of an Ethernet header.
 const LINK: usize = 14;
 /// Bytes before a segment's timestamps where there is no other option (RFC 7323, appendix A).
@@ -185,4 +183,16 @@ impl Layout {
         }
         Some(sum)
     }
+}
+
+/// Two bytes, in network order.
+#[inline(always)]
+pub(crate) fn half(packet: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*packet.get(at..)?.first_chunk()?))
+}
+
+/// Four bytes, in network order.
+#[inline(always)]
+pub(crate) fn word(packet: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*packet.get(at..)?.first_chunk()?))
 }

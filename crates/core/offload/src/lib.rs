@@ -26,7 +26,6 @@ extern crate alloc;
 
 mod arbiter;
 mod arrival;
-mod bytes;
 mod config;
 mod engine;
 mod flow;

@@ -9,8 +9,7 @@ use core::iter;
 use base::Seq;
 use wire::checksum::{Sum, Summer};
 
-use crate::bytes::{half, word};
-use crate::layout::{LAYOUTS, Layout, Sight};
+use crate::layout::{LAYOUTS, Layout, Sight, half, word};
 
 /// Most packets in a merged run.
 pub const MERGE_MAX: usize = 64;

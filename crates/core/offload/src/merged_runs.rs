@@ -7,7 +7,7 @@ use core::ops::Range;
 use base::FlowKey;
 use wire::checksum::Summer;
 
-use crate::bytes::word;
+use crate::layout::word;
 use crate::merged_run::{MergedRun, Refusal};
 
 /// Places of flows; two flows that share one lose merged runs and nothing else.
