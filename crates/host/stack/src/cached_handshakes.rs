@@ -22,7 +22,7 @@ impl Core {
 
     /// Begins a connection from `addr` if there was one of its kind before. `None`, and nothing happened, if
     /// not.
-    pub(crate) fn connect_again(
+    pub(crate) fn connect_cached(
         &mut self,
         now: Instant,
         connect: &Connect,
@@ -54,7 +54,7 @@ impl Core {
         }
         let mut meta = Meta::new(hash, path.hop, self.ip.generation());
         (meta.owner, meta.listener) = (connect.owner, index);
-        meta.flags.set(SlotFlags::OWNED | SlotFlags::AGAIN | SlotFlags::OPENING);
+        meta.flags.set(SlotFlags::OWNED | SlotFlags::CACHED | SlotFlags::OPENING);
         let conn = self.conns.claim(meta);
         let (place, archived) =
             (&mut self.conns.slot_mut(conn).tcp, &self.handshake_cache.at(index).archived);
@@ -65,7 +65,7 @@ impl Core {
     /// A SYN, and nothing but a SYN, of a flow that is new: begins its connection if there was one before of its kind,
     /// to the same listener. False, and nothing happened, if not. What is known of its sender, who may not be where he
     /// says, is the way to there and how long a round trip took, as for any other SYN.
-    pub(crate) fn accept_again(&mut self, now: Instant, sender: &Sender<'_>, syn: &Segment<'_>) -> bool {
+    pub(crate) fn accept_cached(&mut self, now: Instant, sender: &Sender<'_>, syn: &Segment<'_>) -> bool {
         let (local, remote) = (sender.key.local(), sender.key.remote());
         let found = self
             .handshake_cache
@@ -108,7 +108,7 @@ impl Core {
         let fresh = self.fresh(now, sender.key, &path);
         let mut meta = Meta::new(sender.hash, path.hop, self.ip.generation());
         (meta.owner, meta.listener) = (index, id.0);
-        meta.flags.set(SlotFlags::HALF_OPEN | SlotFlags::AGAIN | SlotFlags::OPENING);
+        meta.flags.set(SlotFlags::HALF_OPEN | SlotFlags::CACHED | SlotFlags::OPENING);
         let conn = self.conns.claim(meta);
         let (place, archived) =
             (&mut self.conns.slot_mut(conn).tcp, &self.handshake_cache.at(index).archived);
@@ -123,7 +123,7 @@ impl Core {
 
     /// Is this segment of no flow worth a look into the archive?
     #[inline]
-    pub(crate) fn may_repeat(&self, syn: &Segment<'_>) -> bool {
+    pub(crate) fn may_be_cached(&self, syn: &Segment<'_>) -> bool {
         self.shared.config.archive
             && syn.flags == Flags::SYN
             && syn.payload.is_empty()
@@ -157,35 +157,35 @@ impl Core {
 
     /// A connection has begun the long way: the next one of its kind will not have to.
     #[cold]
-    pub(crate) fn keep_connect(&mut self, now: Instant, index: u32, request: &SocketOptions, path: &Path) {
-        self.keep(now, index, request, path, None);
+    pub(crate) fn cache_connect(&mut self, now: Instant, index: u32, request: &SocketOptions, path: &Path) {
+        self.cache(now, index, request, path, None);
     }
 
     /// A connection is over, one way or another: the next one of its kind may be easier.
     #[inline]
-    pub(crate) fn leave_behind(&mut self, now: Instant, index: u32) {
+    pub(crate) fn cache_ended(&mut self, now: Instant, index: u32) {
         if let Some((meta, tcp)) = self.conns.get(index)
             && self.shared.config.archive
-            && !meta.flags.has(SlotFlags::AGAIN)
+            && !meta.flags.has(SlotFlags::CACHED)
             && !tcp.is_active()
             && tcp.has_met_peer()
         {
-            self.keep_accepted(now, index);
+            self.cache_accepted(now, index);
         }
     }
 
     /// A client from the archive has shown that it is where its address says.
     #[inline]
-    pub(crate) fn note_proven(&mut self, index: u32) {
+    pub(crate) fn touch_cached(&mut self, index: u32) {
         let meta = &self.conns.slot(index).meta;
-        if meta.flags.has(SlotFlags::AGAIN) {
+        if meta.flags.has(SlotFlags::CACHED) {
             // Nothing owns it yet.
             self.handshake_cache.touch(self.now, meta.owner);
         }
     }
 
     #[cold]
-    fn keep_accepted(&mut self, now: Instant, index: u32) {
+    fn cache_accepted(&mut self, now: Instant, index: u32) {
         let Some((_, tcp)) = self.conns.get(index) else { return };
         let key = *tcp.key();
         let Some(id) = self.listeners.only(key.local()) else { return };
@@ -196,12 +196,12 @@ impl Core {
         let Some(listener) = self.listeners.get(id) else { return };
         if listener.request.keys.is_none() {
             let request = listener.request.options;
-            self.keep(now, index, &request, &path, Some(id));
+            self.cache(now, index, &request, &path, Some(id));
         }
     }
 
     /// Makes a cache entry of a connection.
-    fn keep(
+    fn cache(
         &mut self,
         now: Instant,
         index: u32,

@@ -15,13 +15,13 @@ use crate::rx::adopted::Adopted;
 use crate::secrets::Secrets;
 use crate::stats::{Drops, Stats};
 use crate::tables::conns::{Conns, List, SlotFlags};
-use crate::tables::flow_cache::Recent;
+use crate::tables::flow_cache::FlowCache;
 use crate::tables::flows::{Flow, FlowTable};
 use crate::tables::handshake_cache::HandshakeCache;
 use crate::tables::host_cache::Hosts;
 use crate::tables::listeners::{ListenerId, Listeners};
 use crate::tables::ports::Ports;
-use crate::tables::rate_limit::Limit;
+use crate::tables::rate_limit::RateLimit;
 use crate::tables::time_waits::TimeWaits;
 use crate::tables::timer_wheel::Wheel;
 use crate::tracers::Tracer;
@@ -151,12 +151,12 @@ pub struct Core {
     pub(crate) port: Port,
     pub(crate) registry: cc::Registry,
     pub(crate) isn: IsnSource,
-    offsets: Recent<u32>,
+    offsets: FlowCache<u32>,
     pub(crate) cookies: CookieJar,
     /// Fast Open: what connects know, and the keys of listeners that have none.
     pub(crate) fast_open: FastOpenCache,
     pub(crate) cookie_keys: FastOpenJar,
-    pub(crate) echoes: Limit,
+    pub(crate) echoes: RateLimit,
     pub(crate) stats: Stats,
     pub(crate) drops: Drops,
     /// Connections that may have something to send, and those of them whose owners were told something this
@@ -236,11 +236,11 @@ impl Core {
             handshake_cache: HandshakeCache::default(),
             registry,
             isn: IsnSource::new(isns),
-            offsets: Recent::new(),
+            offsets: FlowCache::new(),
             cookies: CookieJar::new(cookies),
             fast_open: FastOpenCache::new(),
             cookie_keys: FastOpenJar::new(cookies),
-            echoes: Limit::new(1000, 50),
+            echoes: RateLimit::new(1000, 50),
             stats: Stats::default(),
             drops: Drops::new(),
             dirty: List::new(),
@@ -333,7 +333,7 @@ impl Core {
             self.ports.let_go(self.port.io.as_mut(), now, tcp.key());
         }
         self.learn_host(now, index);
-        self.leave_behind(now, index);
+        self.cache_ended(now, index);
         if flags.has(SlotFlags::BOUND) {
             self.unbind_of(now, local);
         }

@@ -308,7 +308,7 @@ impl Core {
             && fast.is_none()
             && self.shared.config.archive
             && !looped;
-        if plain && let Some(begun) = self.connect_again(now, connect, addr, &path) {
+        if plain && let Some(begun) = self.connect_cached(now, connect, addr, &path) {
             return begun.map(|id| (id, 0));
         }
         let Chosen { key, bound, fresh, above } = self.choose_key(now, connect, addr, remote, looped)?;
@@ -354,7 +354,7 @@ impl Core {
             self.conns.slot_mut(index).meta.flags.set(SlotFlags::BOUND);
         }
         if plain {
-            self.keep_connect(now, index, &connect.options, &path);
+            self.cache_connect(now, index, &connect.options, &path);
         }
         Ok((ConnId(index), taken))
     }

@@ -9,7 +9,7 @@ use base::{Addr, Duration, Instant};
 use std::collections::BTreeMap;
 
 use crate::tables::conns::List;
-use crate::tables::rate_limit::Limit;
+use crate::tables::rate_limit::RateLimit;
 
 /// Most neighbours known at once.
 const NEIGHBOURS_MAX: usize = 4096;
@@ -124,7 +124,7 @@ pub(crate) struct Neighbours {
     swept: [Option<Instant>; 2],
     /// Ways found before may lead to another neighbour's index.
     voided: bool,
-    questions: [Limit; 2],
+    questions: [RateLimit; 2],
     /// Entries looked at so far, to make room, to ask again or to give up.
     steps: u64,
 }
@@ -146,7 +146,7 @@ impl Neighbours {
             hand: 0,
             swept: [None; 2],
             voided: false,
-            questions: [(); 2].map(|()| Limit::new(QUESTIONS.0, QUESTIONS.1)),
+            questions: [(); 2].map(|()| RateLimit::new(QUESTIONS.0, QUESTIONS.1)),
             steps: 0,
         }
     }

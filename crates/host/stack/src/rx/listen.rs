@@ -204,7 +204,7 @@ impl Core {
     /// A connection whose handshake is complete waits for accept.
     pub(crate) fn queue_for_accept(&mut self, index: u32) {
         self.leave_listener(index);
-        self.note_proven(index);
+        self.touch_cached(index);
         let meta = &mut self.conns.slot_mut(index).meta;
         let id = ListenerId(meta.listener);
         meta.listener = NIL;

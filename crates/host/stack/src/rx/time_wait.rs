@@ -75,7 +75,7 @@ impl Core {
         self.table.replace(hash, Flow::Connection(index), Flow::TimeWait(entry));
         self.stats.time_wait_in += 1;
         self.learn_host(now, index);
-        self.leave_behind(now, index);
+        self.cache_ended(now, index);
         if flags.has(SlotFlags::BOUND) {
             self.unbind_of(now, local);
         }

@@ -45,7 +45,7 @@ impl Core {
         segment: &Segment<'_>,
         above: Option<Seq>,
     ) {
-        if above.is_none() && self.may_repeat(segment) && self.accept_again(now, sender, segment) {
+        if above.is_none() && self.may_be_cached(segment) && self.accept_cached(now, sender, segment) {
             return;
         }
         self.answer_unmatched(now, sender, segment, above);

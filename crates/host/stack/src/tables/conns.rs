@@ -36,7 +36,7 @@ impl SlotFlags {
     /// Its segments are signed.
     pub(crate) const SIGNED: SlotFlags = SlotFlags(512);
     /// Begun from the archive.
-    pub(crate) const AGAIN: SlotFlags = SlotFlags(1024);
+    pub(crate) const CACHED: SlotFlags = SlotFlags(1024);
     /// As before, and its first segment has not left: the cached handshake is in `owner` for an accepted
     /// connection, in `listener` for a connecting one.
     pub(crate) const OPENING: SlotFlags = SlotFlags(2048);

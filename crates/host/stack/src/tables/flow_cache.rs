@@ -6,11 +6,11 @@ const PLACES: usize = 16;
 
 /// The last values that were worked out, each for one flow. Which of them make room for each other a stranger may know:
 /// that costs working them out, as without this.
-pub(crate) struct Recent<V>([Option<(FlowKey, V)>; PLACES]);
+pub(crate) struct FlowCache<V>([Option<(FlowKey, V)>; PLACES]);
 
-impl<V: Copy> Recent<V> {
+impl<V: Copy> FlowCache<V> {
     pub(crate) const fn new() -> Self {
-        Recent([None; PLACES])
+        FlowCache([None; PLACES])
     }
 
     /// The value for `key`, which `work_out` gives if it is not at hand.

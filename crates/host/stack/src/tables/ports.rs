@@ -5,7 +5,7 @@ use pio::{ClaimError, PacketIo, PortClaim};
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::ops::OpError;
-use crate::tables::flow_cache::Recent;
+use crate::tables::flow_cache::FlowCache;
 
 const PAGE_BITS: u32 = 8;
 const PAGE: usize = 1 << PAGE_BITS;
@@ -102,7 +102,7 @@ pub(crate) struct Ports {
     key: SipKey,
     counters: Vec<u16>,
     /// The hashes of destinations chosen for lately, without the port: mostly the next one is among them.
-    hashes: Recent<u64>,
+    hashes: FlowCache<u64>,
     /// Keyed hashes of it are where binds to port 0 begin to look.
     draws: [u64; 2],
     kernel: bool,
@@ -128,7 +128,7 @@ impl Ports {
             stride,
             key,
             counters: vec![0; COUNTERS],
-            hashes: Recent::new(),
+            hashes: FlowCache::new(),
             draws: [seed, 0],
             kernel,
         }

@@ -3,16 +3,16 @@
 use base::Instant;
 
 /// A rate limit: `burst` at once, refilled at `per_second`.
-pub(crate) struct Limit {
+pub(crate) struct RateLimit {
     tokens: u32,
     per_second: u32,
     burst: u32,
     filled: Instant,
 }
 
-impl Limit {
+impl RateLimit {
     pub(crate) fn new(per_second: u32, burst: u32) -> Self {
-        Limit { tokens: burst, per_second, burst, filled: Instant::ZERO }
+        RateLimit { tokens: burst, per_second, burst, filled: Instant::ZERO }
     }
 
     /// May one more happen now?
