@@ -162,7 +162,7 @@ impl Connection {
     #[cold]
     pub(crate) fn note_starved(&mut self, cx: &mut Cx<'_>) {
         let room = self.control.window().cwnd > self.snd.flight() && self.snd.window() > self.snd.flight();
-        if room && self.snd.unsent() == 0 && self.bits.has(Bits::NO_SPACE) && self.state.may_send() {
+        if room && self.snd.unsent() == 0 && self.bits.has(Bits::NO_SPACE) && self.state().may_send() {
             self.watch(cx, Bits::BUFFER_STARVED, true);
             self.put_limit(cx, Limit::Buffer);
         }
@@ -248,7 +248,7 @@ impl Connection {
     pub(crate) fn delivered(&self) -> u32 {
         let fin = u32::from(self.bits.has(Bits::LONE_FIN));
         let sent = self.snd.data_segments().wrapping_sub(self.account().again);
-        if !self.state.is_synchronized() {
+        if !self.state().is_synchronized() {
             return 0;
         }
         let waiting = self.snd.fin_in_flight();

@@ -92,7 +92,7 @@ impl Connection {
     }
 
     fn may_write(&mut self) -> Result<(), WriteError> {
-        match self.state {
+        match self.state() {
             State::SynReceived if self.is_early() => self.may_write_open(),
             State::SynSent | State::SynReceived => Err(WriteError::NotConnected),
             State::Closed => Err(self.take_error().map_or(WriteError::Shutdown, WriteError::Failed)),
@@ -133,7 +133,7 @@ impl Connection {
             if self.snd.queued() as usize == taken {
                 self.note_busy(cx.now.as_millis() as u32, true);
             }
-            self.due |= Due::DATA;
+            self.request(Due::DATA);
             self.bits.clear(Bits::MORE | Bits::UNPUSHED);
         }
     }
@@ -153,7 +153,7 @@ impl Connection {
         if self.bits.has(Bits::PEER_FIN | Bits::READ_CLOSED) {
             return Err(ReadError::Finished);
         }
-        Err(match self.state {
+        Err(match self.state() {
             State::SynReceived if self.is_early() => ReadError::Empty,
             State::SynSent | State::SynReceived => ReadError::NotConnected,
             State::Closed => self.take_error().map_or(ReadError::Finished, ReadError::Failed),
@@ -187,12 +187,12 @@ impl Connection {
     /// Close one half or both. An attempt to connect ends with either, as on Linux: nothing was said yet, so nothing
     /// need be taken back, and who waits for it is told.
     pub fn shutdown(&mut self, cx: &mut Cx<'_>, how: Shutdown) {
-        if self.state == State::SynSent {
+        if self.state() == State::SynSent {
             return self.fail(cx, Error::Reset);
         }
         if matches!(how, Shutdown::Read | Shutdown::Both) {
             self.bits.set(Bits::READ_SHUT);
-            self.events |= Events::READABLE;
+            self.raise(Events::READABLE);
             if cx.config.quirks.discard_after_shutdown {
                 self.bits.set(Bits::READ_CLOSED);
                 self.rcv.discard_out_of_order(cx);
@@ -206,14 +206,14 @@ impl Connection {
 
     /// CLOSE of RFC 9293, section 3.10.4: a FIN follows what was written.
     fn shut_write(&mut self, cx: &mut Cx<'_>) {
-        let next = match self.state {
+        let next = match self.state() {
             // Nothing was said yet, so nothing need be taken back.
             State::SynSent => return self.finish(cx),
             // The FIN waits for the handshake, unless data does not either.
             State::SynReceived => {
                 self.bits.set(Bits::WRITE_CLOSED);
                 if self.is_early() {
-                    self.due |= Due::DATA;
+                    self.request(Due::DATA);
                 }
                 return;
             }
@@ -222,7 +222,7 @@ impl Connection {
             _ => return,
         };
         self.bits.set(Bits::WRITE_CLOSED);
-        self.due |= Due::DATA;
+        self.request(Due::DATA);
         self.set_state(cx, next);
     }
 
@@ -230,7 +230,7 @@ impl Connection {
     /// linger is zero.
     #[inline]
     pub fn resets_on_close(&self) -> bool {
-        self.state != State::Closed && (self.rcv.readable() > 0 || self.options.lingers_no_time())
+        self.state() != State::Closed && (self.rcv.readable() > 0 || self.options.lingers_no_time())
     }
 
     /// The application lets go (close): unread data means RST (RFC 2525, 2.17), linger is obeyed, else an
@@ -239,10 +239,10 @@ impl Connection {
     pub fn close(&mut self, cx: &mut Cx<'_>) {
         self.bits.set(Bits::ORPHAN | Bits::READ_CLOSED);
         // Elsewhere a change of the state follows, or nothing depends on the reader.
-        if self.state == State::FinWait2 {
+        if self.state() == State::FinWait2 {
             self.refresh_prediction();
         }
-        if self.state == State::Closed {
+        if self.state() == State::Closed {
             return self.rcv.release_buffer(cx.pool);
         }
         if self.resets_on_close() {
@@ -252,7 +252,7 @@ impl Connection {
         self.rcv.forget_out_of_order(cx);
         self.shut_write(cx);
         self.become_orphan(cx);
-        if self.state == State::FinWait2 {
+        if self.state() == State::FinWait2 {
             self.await_fin(cx);
         }
     }
@@ -260,7 +260,7 @@ impl Connection {
     /// RST and CLOSED at once.
     pub fn abort(&mut self, cx: &mut Cx<'_>) {
         self.bits.set(Bits::READ_CLOSED);
-        match self.state {
+        match self.state() {
             State::Closed => {}
             State::SynSent => self.finish(cx),
             // Both FINs were sent: there is nothing left that a RST could tell (RFC 9293, section 3.10.5).
@@ -268,7 +268,9 @@ impl Connection {
                 self.finish(cx)
             }
             _ => {
-                self.error.get_or_insert(Error::Aborted);
+                if self.error().is_none() {
+                    self.set_error(Error::Aborted);
+                }
                 self.reset(cx);
             }
         }
@@ -279,10 +281,10 @@ impl Connection {
     /// ...).
     pub fn set_options(&mut self, cx: &mut Cx<'_>, options: SocketOptions) {
         let old = core::mem::replace(&mut self.options, PackedOptions::from(&options));
-        if self.state == State::Closed {
+        if self.state() == State::Closed {
             return;
         }
-        self.due |= Due::DATA;
+        self.request(Due::DATA);
         self.bits.put(Bits::DATED, self.options.has(Switch::DATED));
         if self.options.rcvbuf != 0 {
             self.rcv.set_limit(self.options.rcvbuf);
@@ -303,21 +305,21 @@ impl Connection {
             self.bits.set(Bits::FLUSH);
         }
         if self.options.has(Switch::QUICKACK) && self.rcv.unacknowledged() > 0 {
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
         }
         if self.options.has(Switch::NO_QUICKACK) {
             // Until a gap in the data asks for quick acknowledgments again, as on Linux.
             self.rcv.set_quick(0);
         }
-        if self.state != State::SynSent && self.options.max_seg != old.max_seg {
+        if self.state() != State::SynSent && self.options.max_seg != old.max_seg {
             self.refresh_mss(cx.config);
         }
         self.keepalive.restart();
         if self.options.has_user_timeout() && !old.has_user_timeout() {
             self.note_progress(cx);
         }
-        let lingering = self.state == State::FinWait2 && self.bits.has(Bits::ORPHAN);
-        if self.options.has(Switch::KEEPALIVE) && self.state.is_synchronized() && !lingering {
+        let lingering = self.state() == State::FinWait2 && self.bits.has(Bits::ORPHAN);
+        if self.options.has(Switch::KEEPALIVE) && self.state().is_synchronized() && !lingering {
             self.arm_keepalive(cx.now);
         }
     }
@@ -326,7 +328,7 @@ impl Connection {
     pub fn set_control(&mut self, cx: &mut Cx<'_>, control: Control) {
         let window = self.control.window();
         self.control = control;
-        if self.state.is_synchronized() {
+        if self.state().is_synchronized() {
             let ssthresh = Some(window.ssthresh).filter(|&ssthresh| ssthresh != u32::MAX);
             let path = PathInfo { initial_window: window.cwnd, ssthresh, ..self.path_info(cx) };
             self.begin_policy(cx, &path);
@@ -364,7 +366,7 @@ impl Connection {
     pub(crate) fn offer_space(&mut self, cx: &mut Cx<'_>) {
         if self.bits.has(Bits::CHARGED) {
             // Linux looks when all has left that may: whether the buffer grows depends on what is in flight then.
-            self.due |= Due::DATA;
+            self.request(Due::DATA);
             return;
         }
         self.offer_space_now(cx);
@@ -374,7 +376,7 @@ impl Connection {
         self.grow_send_buffer(cx);
         if self.has_space() {
             self.bits.clear(Bits::NO_SPACE);
-            self.events |= Events::WRITABLE;
+            self.raise(Events::WRITABLE);
             if self.bits.has(Bits::BUFFER_STARVED) {
                 self.watch(cx, Bits::BUFFER_STARVED, false);
                 self.put_limit(cx, Limit::Application);

@@ -110,7 +110,7 @@ impl Connection {
             return None;
         }
         let (isn, hint) = (Seq::new(0), HostHint::default());
-        let open = Open { key: self.key, isn, ts_offset: 0, path_mtu, options: *options, hint };
+        let open = Open { key: *self.key(), isn, ts_offset: 0, path_mtu, options: *options, hint };
         let cx = &mut Cx { now: Instant::ZERO, probe: None, ..reborrow(cx) };
         let (mut place, control) = (None, Control::NewReno(NewReno::new()));
         let state = if active { State::SynSent } else { State::SynReceived };

@@ -54,13 +54,13 @@ pub struct Open {
 #[repr(C)]
 pub struct Connection {
     // What every segment touches.
-    pub(crate) state: State,
-    pub(crate) due: Due,
-    pub(crate) events: Events,
+    state: State,
+    due: Due,
+    events: Events,
     pub(crate) keepalive: Keepalive,
-    pub(crate) error: Option<Error>,
+    error: Option<Error>,
     /// The flags, of those that decide, of what takes the short path.
-    pub(crate) predicted: Flags,
+    predicted: Flags,
     pub(crate) bits: Bits,
     pub(crate) snd: Sender,
     pub(crate) rcv: Receiver,
@@ -71,7 +71,7 @@ pub struct Connection {
     pub(crate) control: Control,
 
     // What is rarely needed.
-    pub(crate) key: FlowKey,
+    key: FlowKey,
     pub(crate) options: PackedOptions,
     /// Exists once it was needed.
     cold: Option<Box<Cold>>,
@@ -366,6 +366,94 @@ impl Connection {
             probe.state(cx.now, &self.key, from, to);
         }
         self.refresh_prediction();
+    }
+
+    /// Returns the events since the last call (zero if none).
+    pub fn poll_event(&mut self) -> Events {
+        core::mem::take(&mut self.events)
+    }
+
+    /// Would [`Connection::poll_event`] give anything? What leaves makes room, too.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Its two ends.
+    #[inline(always)]
+    pub fn key(&self) -> &FlowKey {
+        &self.key
+    }
+
+    /// Where in RFC 9293's diagram it is.
+    #[inline(always)]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Takes the pending error (SO_ERROR). Where there is none, it is what ICMP said since something was acknowledged
+    /// last, as on Linux; a later timeout is not explained by that any more.
+    pub fn take_error(&mut self) -> Option<Error> {
+        let said = self.cold().and_then(|cold| cold.soft_error).filter(|_| self.state != State::Closed);
+        if let (None, Some((error, una))) = (self.error, said) {
+            self.cold_mut().soft_error = None;
+            return (una == self.snd.una()).then_some(error);
+        }
+        self.error.take()
+    }
+
+    /// The pending error, left.
+    pub fn error(&self) -> Option<Error> {
+        self.error
+    }
+
+    /// Something is to be sent.
+    #[inline(always)]
+    pub(crate) fn request(&mut self, due: Due) {
+        self.due |= due;
+    }
+
+    /// Nothing but this is to be sent.
+    pub(crate) fn request_only(&mut self, due: Due) {
+        self.due = due;
+    }
+
+    /// It was sent, or need not be any more.
+    #[inline(always)]
+    pub(crate) fn clear_due(&mut self, due: Due) {
+        self.due.clear(due);
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_due(&self, due: Due) -> bool {
+        self.due.has(due)
+    }
+
+    /// What is to be sent.
+    #[inline(always)]
+    pub(crate) fn due(&self) -> Due {
+        self.due
+    }
+
+    /// Something happened that the owner is told.
+    #[inline(always)]
+    pub(crate) fn raise(&mut self, events: Events) {
+        self.events |= events;
+    }
+
+    pub(crate) fn set_error(&mut self, error: Error) {
+        self.error = Some(error);
+    }
+
+    /// Segments with these flags, of those that decide, take the short path.
+    #[inline(always)]
+    pub(crate) fn predict(&mut self, flags: Flags) {
+        self.predicted = flags;
+    }
+
+    #[inline(always)]
+    pub(crate) fn predicted(&self) -> Flags {
+        self.predicted
     }
 
     /// Returns the rarely used state, created if it does not exist.

@@ -72,7 +72,7 @@ impl Connection {
         }
         self.count_retry(cx);
         if self.timers.retries() >= timeouts {
-            self.due |= Due::SYN;
+            self.request(Due::SYN);
         }
         self.timers.set_rtx(cx.now + self.deferral());
     }

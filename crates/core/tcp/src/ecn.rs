@@ -20,7 +20,7 @@ impl Connection {
     /// The flags of our SYN or SYN-ACK.
     /// RFC 3168, 6.1.1-1.
     pub(crate) fn ecn_setup(&mut self) -> Flags {
-        match self.state {
+        match self.state() {
             _ if self.bits.has(Bits::ACCECN) => self.accurate_setup(),
             _ if !self.bits.has(Bits::ECN) => Flags::default(),
             State::SynSent => SETUP,
@@ -58,13 +58,13 @@ impl Connection {
             self.bits.clear(Bits::ECHO);
             // Its window may be a single segment now: it should not wait for a delayed acknowledgment.
             if !seg.payload.is_empty() {
-                self.due |= Due::ACK;
+                self.request(Due::ACK);
             }
         }
         if seg.ecn == Ecn::Marked {
             cx.counters.marks_in += 1;
             self.bits.set(Bits::ECHO);
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
         }
     }
 

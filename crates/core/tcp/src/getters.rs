@@ -1,6 +1,6 @@
 //! Getters of a connection.
 
-use base::{Duration, FlowKey, Instant, Rate};
+use base::{Duration, Instant, Rate};
 use cc::Controller;
 use wire::tcp::{Flags, Segment};
 
@@ -8,24 +8,13 @@ use crate::connection::{Bits, Connection};
 use crate::options::Switch;
 use crate::recovery::Phase;
 use crate::scale::to_field;
-use crate::{Cx, Error, Events, Info, SocketOptions, State, TimeWait};
+use crate::{Cx, Info, SocketOptions, State, TimeWait};
 
 impl Connection {
-    /// Returns the events since the last call (zero if none).
-    pub fn poll_event(&mut self) -> Events {
-        core::mem::take(&mut self.events)
-    }
-
-    /// Would [`Connection::poll_event`] give anything? What leaves makes room, too.
-    #[inline]
-    pub fn has_events(&self) -> bool {
-        !self.events.is_empty()
-    }
-
     /// The compact rest of this connection, once `on_segment` said TimeWait.
     pub fn time_wait(&self, cx: &Cx<'_>) -> TimeWait {
         TimeWait {
-            key: self.key,
+            key: *self.key(),
             until: cx.now + cx.config.time_wait,
             snd_nxt: self.snd.nxt(),
             rcv_nxt: self.rcv.nxt(),
@@ -46,7 +35,7 @@ impl Connection {
 
     /// Does this segment end the handshake of a connection in SYN-RECEIVED?
     pub fn completes_handshake(&self, seg: &Segment<'_>) -> bool {
-        let awaited = self.state == State::SynReceived && seg.seq == self.rcv.nxt();
+        let awaited = self.state() == State::SynReceived && seg.seq == self.rcv.nxt();
         awaited && seg.flags.has(Flags::ACK) && !seg.flags.has(Flags::SYN) && self.acknowledges_syn(seg)
     }
 
@@ -56,29 +45,19 @@ impl Connection {
         self.bits.has(Bits::ACTIVE)
     }
 
-    /// Its two ends.
-    pub fn key(&self) -> &FlowKey {
-        &self.key
-    }
-
-    /// Where in RFC 9293's diagram it is.
-    pub fn state(&self) -> State {
-        self.state
-    }
-
     /// Bytes writable now (0 when not writable).
     pub fn writable(&self) -> u32 {
-        let open = matches!(self.state, State::Established | State::CloseWait) || self.may_write_early();
+        let open = matches!(self.state(), State::Established | State::CloseWait) || self.may_write_early();
         if open && self.has_space() { self.snd.buffer().limit() - self.snd.queued() } else { 0 }
     }
 
     fn may_write_early(&self) -> bool {
-        self.state == State::SynReceived && self.is_early() && !self.bits.has(Bits::WRITE_CLOSED)
+        self.state() == State::SynReceived && self.is_early() && !self.bits.has(Bits::WRITE_CLOSED)
     }
 
     /// Where it is as far as its owner can tell: what Fast Open lets it use counts as established.
     pub fn state_for_owner(&self) -> State {
-        if self.state == State::SynReceived && self.is_early() { State::Established } else { self.state }
+        if self.state() == State::SynReceived && self.is_early() { State::Established } else { self.state() }
     }
 
     /// The peer's FIN has been received in order.
@@ -88,7 +67,7 @@ impl Connection {
 
     /// Our side was shut.
     pub fn write_closed(&self) -> bool {
-        self.bits.has(Bits::WRITE_CLOSED) || self.state == State::Closed
+        self.bits.has(Bits::WRITE_CLOSED) || self.state() == State::Closed
     }
 
     /// The smoothed round-trip time; zero before the first sample.
@@ -109,22 +88,6 @@ impl Connection {
     /// Bytes not yet sent (SIOCOUTQNSD).
     pub fn unsent(&self) -> u32 {
         self.snd.unsent()
-    }
-
-    /// Takes the pending error (SO_ERROR). Where there is none, it is what ICMP said since something was acknowledged
-    /// last, as on Linux; a later timeout is not explained by that any more.
-    pub fn take_error(&mut self) -> Option<Error> {
-        let said = self.cold().and_then(|cold| cold.soft_error).filter(|_| self.state != State::Closed);
-        if let (None, Some((error, una))) = (self.error, said) {
-            self.cold_mut().soft_error = None;
-            return (una == self.snd.una()).then_some(error);
-        }
-        self.error.take()
-    }
-
-    /// The pending error, left.
-    pub fn error(&self) -> Option<Error> {
-        self.error
     }
 
     /// Options in force (a copy: they are kept in less space than [`SocketOptions`] takes).
@@ -150,7 +113,7 @@ impl Connection {
         let (account, spans) = (self.account(), self.spans(now.as_millis() as u32));
         let ago = |ms: u32| Duration::from_millis((now.as_millis() as u32).wrapping_sub(ms).into());
         Info {
-            state: self.state,
+            state: self.state(),
             window: self.control.window(),
             metered: self.metered_window(),
             srtt: self.timers.rtt().srtt(),

@@ -83,9 +83,9 @@ impl Connection {
     /// Returns what another stack needs to go on with a connection that was never read or written; `None` of one that
     /// has a signature, accurate ECN or Fast Open, or that is over. What it holds out of order the peer sends again.
     pub fn hand_over(&self) -> Option<Handover> {
-        let done = matches!(self.state, State::Established | State::CloseWait);
+        let done = matches!(self.state(), State::Established | State::CloseWait);
         let known = Bits::ACTIVE.0 | Bits::SIGNED.0 | Bits::ACCECN.0 | Bits::EARLY.0;
-        if !done && self.state != State::SynReceived || self.bits.0 & known != 0 {
+        if !done && self.state() != State::SynReceived || self.bits.0 & known != 0 {
             return None;
         }
         if done && (self.snd.flight() > 0 || self.snd.unsent() > 0) {
@@ -123,7 +123,7 @@ impl Connection {
             conn.rcv.set_scale(ours);
         }
         let Some(window) = state.window else { return conn };
-        conn.due = Due::default();
+        conn.request_only(Due::default());
         conn.snd.begin_at(state.isn + 1);
         conn.set_send_window(from_field(window, conn.snd.scale()), state.peer_isn + 1);
         conn.establish(cx);

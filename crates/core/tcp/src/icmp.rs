@@ -39,7 +39,7 @@ impl Connection {
     /// RFC 9293, MUST-47, MUST-54, MUST-56 and SHLD-25; RFC 5927, 4.1-1 and 5.2-1; RFC 8201, 4-5.
     pub fn on_icmp(&mut self, cx: &mut Cx<'_>, kind: IcmpError, seq: Seq) {
         let first = self.syn_seq();
-        if self.state == State::Closed || !seq.in_window(first, self.snd.nxt().offset_from(first)) {
+        if self.state() == State::Closed || !seq.in_window(first, self.snd.nxt().offset_from(first)) {
             cx.counters.icmp_ignored += 1;
             return;
         }
@@ -49,14 +49,14 @@ impl Connection {
             IcmpError::NetUnreachable => Error::NetUnreachable,
             IcmpError::PortUnreachable => Error::Refused,
         };
-        if self.state == State::SynSent || (self.is_early() && self.state == State::SynReceived) {
+        if self.state() == State::SynSent || (self.is_early() && self.state() == State::SynReceived) {
             cx.counters.icmp_hard += 1;
             if self.bits.has(Bits::FAST_OPEN) {
                 self.note_unreachable();
             }
             return self.fail(cx, error);
         }
-        let passive = self.state == State::SynReceived && !self.bits.has(Bits::ACTIVE);
+        let passive = self.state() == State::SynReceived && !self.bits.has(Bits::ACTIVE);
         if passive && error != Error::Refused && cx.config.quirks.icmp_ends_half_open {
             // Nothing knows of it yet: it goes without a word.
             cx.counters.icmp_hard += 1;
@@ -75,7 +75,7 @@ impl Connection {
     /// congestion (RFC 1191, section 6.4; RFC 8201). Beyond [`RESEGMENTS`] what is in flight is left to loss detection.
     /// RFC 1191, 3-1, 3-2, 3-3, 5-1 and 6.4-1; RFC 8201, 4-1, 4-2 and 4-3; RFC 7323, 5.7-1.
     fn on_too_big(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Seq) {
-        let least = if self.key.is_v4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
+        let least = if self.key().is_v4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
         let told = match mtu {
             0 => {
                 let refused = self.mtu_refused(seq);
@@ -96,10 +96,10 @@ impl Connection {
         }
         cx.counters.mtu_reductions += 1;
         self.snd.set_path_mtu(mtu);
-        if !self.state.is_synchronized() {
-            if self.state == State::SynSent && self.bits.has(Bits::SYN_DATA) {
+        if !self.state().is_synchronized() {
+            if self.state() == State::SynSent && self.bits.has(Bits::SYN_DATA) {
                 // The SYN was too large because of its data: a plain one is sure to pass.
-                self.due |= Due::SYN;
+                self.request(Due::SYN);
             }
             return;
         }

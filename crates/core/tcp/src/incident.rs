@@ -55,7 +55,7 @@ impl Connection {
     #[cold]
     fn note_to_probe(&self, cx: &mut Cx<'_>, incident: Incident) {
         if let Some(probe) = cx.probe.as_deref_mut() {
-            probe.incident(cx.now, &self.key, &incident);
+            probe.incident(cx.now, self.key(), &incident);
         }
     }
 
@@ -75,7 +75,7 @@ impl Connection {
     }
 
     fn rtx_stands_for(&self) -> Timer {
-        match self.state {
+        match self.state() {
             State::SynSent | State::SynReceived => Timer::Handshake,
             _ if self.bits.has(Bits::REORDERING) => Timer::Reordering,
             _ if self.bits.has(Bits::TAIL_PROBE) => Timer::TailProbe,

@@ -146,7 +146,7 @@ impl Connection {
     pub fn receive_limit(&self, now_us: u32) -> ReceiveLimit {
         let unread = self.rcv.readable() >= (self.buffer_limit() / 2).max(1);
         match () {
-            () if !self.state.may_receive() => ReceiveLimit::Peer,
+            () if !self.state().may_receive() => ReceiveLimit::Peer,
             () if self.bits.has(Bits::SHUT) || unread => ReceiveLimit::Reader,
             () if self.fills_buffer(now_us) => ReceiveLimit::Buffer,
             () => ReceiveLimit::Peer,

@@ -185,11 +185,11 @@ impl Connection {
 
     /// A call ends behind what was written last.
     pub fn end_call(&mut self, cx: &mut Cx<'_>, hints: &Hints) {
-        if !hints.marks_end() || self.state == State::Closed {
+        if !hints.marks_end() || self.state() == State::Closed {
             return;
         }
         // What is to go with our SYN lies behind it, and was copied.
-        let opening = self.state == State::SynSent;
+        let opening = self.state() == State::SynSent;
         let (una, nxt) = (self.first_byte(), self.snd.nxt());
         let end = una + self.snd.queued();
         let marks = self.marks_mut();
@@ -227,7 +227,7 @@ impl Connection {
 
     /// The number of the oldest byte of the send buffer.
     fn first_byte(&self) -> Seq {
-        self.snd.una() + u32::from(self.state == State::SynSent)
+        self.snd.una() + u32::from(self.state() == State::SynSent)
     }
 
     /// Bytes from `seq` on that may share a segment, at most `len`: up to the end of the record.
@@ -282,7 +282,7 @@ impl Connection {
             }
         }
         if told {
-            self.events |= Events::REPORT;
+            self.raise(Events::REPORT);
         }
     }
 
@@ -326,7 +326,7 @@ impl Connection {
         let watching = marks.is_watching();
         self.bits.put(Bits::MARKED, watching);
         if told {
-            self.events |= Events::REPORT;
+            self.raise(Events::REPORT);
         }
     }
 
@@ -344,7 +344,7 @@ impl Connection {
             }
         }
         if told {
-            self.events |= Events::REPORT;
+            self.raise(Events::REPORT);
         }
     }
 
@@ -392,7 +392,7 @@ impl Connection {
     pub(crate) fn let_go(&mut self) {
         if self.bits.has(Bits::MORE) {
             self.bits.clear(Bits::MORE);
-            self.due |= Due::DATA;
+            self.request(Due::DATA);
         }
     }
 
@@ -400,9 +400,9 @@ impl Connection {
     /// set again, tcp(7)).
     pub fn push(&mut self) {
         self.bits.clear(Bits::MORE);
-        if self.state.may_send() && self.snd.unsent() > 0 {
+        if self.state().may_send() && self.snd.unsent() > 0 {
             self.bits.set(Bits::FLUSH);
-            self.due |= Due::DATA;
+            self.request(Due::DATA);
         }
     }
 

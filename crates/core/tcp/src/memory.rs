@@ -79,11 +79,11 @@ impl Connection {
         self.rcv.advance(more as u32);
         cx.counters.bytes_in += more as u64;
         if more > 0 && self.is_worth_reading() {
-            self.events |= Events::READABLE;
+            self.raise(Events::READABLE);
         }
         if taken + more < data.len() + rest.map_or(0, |rest| rest.len() as usize) {
             cx.counters.no_memory += 1;
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
             return Err(DropReason::NoMemory);
         }
         self.acknowledge_data(cx);
@@ -105,7 +105,7 @@ impl Connection {
     /// its kind, or memory is short.
     #[inline]
     pub(crate) fn become_orphan(&mut self, cx: &mut Cx<'_>) {
-        if self.state == State::Closed || self.snd.queued() == 0 {
+        if self.state() == State::Closed || self.snd.queued() == 0 {
             return;
         }
         cx.pool.orphans += 1;

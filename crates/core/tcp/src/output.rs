@@ -81,7 +81,7 @@ impl Connection {
     /// Is it worth asking [`Connection::poll_transmit`]?
     #[inline]
     pub fn wants_to_transmit(&self) -> bool {
-        !self.due.is_empty()
+        !self.due().is_empty()
     }
 
     /// The next segment to send, if any.
@@ -146,38 +146,38 @@ impl Connection {
     }
 
     fn plan(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Plan> {
-        if self.due.has(Due::FIRST) {
+        if self.is_due(Due::FIRST) {
             return Some(self.plan_first(cx));
         }
-        if self.due.has(Due::TAIL_PROBE) {
-            self.due.clear(Due::TAIL_PROBE);
+        if self.is_due(Due::TAIL_PROBE) {
+            self.clear_due(Due::TAIL_PROBE);
             if let Some(plan) = self.plan_tail_probe(cx) {
                 return Some(plan);
             }
         }
-        if self.due.has(Due::DATA) {
+        if self.is_due(Due::DATA) {
             if let Some(plan) = self.plan_data(cx, limits) {
                 return Some(plan);
             }
-            self.due.clear(Due::DATA);
+            self.clear_due(Due::DATA);
             self.recovery.on_occasion();
             if self.bits.has(Bits::NO_SPACE) {
                 self.offer_space_now(cx);
             }
         }
-        if self.due.has(Due::PROBE) {
-            self.due.clear(Due::PROBE);
+        if self.is_due(Due::PROBE) {
+            self.clear_due(Due::PROBE);
             if let Some(plan) = self.plan_window_probe(cx) {
                 return Some(plan);
             }
         }
-        if self.due.has(Due::KEEPALIVE) {
-            self.due.clear(Due::KEEPALIVE);
+        if self.is_due(Due::KEEPALIVE) {
+            self.clear_due(Due::KEEPALIVE);
             cx.counters.keepalive_probes += 1;
             // One byte below SND.UNA and no data: old, so the peer must answer (RFC 9293, SHLD-12).
             return Some(Plan::bare(self.snd.una() - 1, Flags::ACK, TransmitClass::Ack));
         }
-        if self.due.has(Due::ACK) {
+        if self.is_due(Due::ACK) {
             cx.counters.pure_acks_out += 1;
             return Some(Plan::bare(self.bare_seq(), Flags::ACK, TransmitClass::Ack));
         }
@@ -202,19 +202,19 @@ impl Connection {
 
     #[inline]
     fn plan_first(&mut self, cx: &mut Cx<'_>) -> Plan {
-        if self.due.has(Due::RST) {
+        if self.is_due(Due::RST) {
             return self.plan_reset(cx);
         }
-        if self.due.has(Due::SYN) {
+        if self.is_due(Due::SYN) {
             return self.plan_syn(cx);
         }
-        self.due.clear(Due::GREETING);
+        self.clear_due(Due::GREETING);
         cx.counters.pure_acks_out += 1;
         Plan { tells: false, ..Plan::bare(self.bare_seq(), Flags::ACK, TransmitClass::Ack) }
     }
 
     fn plan_reset(&mut self, cx: &mut Cx<'_>) -> Plan {
-        self.due.clear(Due::RST);
+        self.clear_due(Due::RST);
         cx.counters.resets_out += 1;
         if self.bits.has(Bits::RESET_AT) {
             self.bits.clear(Bits::RESET_AT);
@@ -246,10 +246,10 @@ impl Connection {
     }
 
     fn plan_syn(&mut self, cx: &mut Cx<'_>) -> Plan {
-        self.due.clear(Due::SYN);
+        self.clear_due(Due::SYN);
         let early = self.bits.has(Bits::EARLY);
         let retransmit = if early { self.counts.segments_out() > 0 } else { self.snd.flight() > 0 };
-        let passive = self.state != State::SynSent;
+        let passive = self.state() != State::SynSent;
         let mut data = 0;
         if retransmit {
             cx.counters.syn_retransmits += 1;
@@ -285,22 +285,22 @@ impl Connection {
                 self.cold_mut().reset_seq = tx.header.seq;
                 self.bits.set(Bits::RESET_AT);
             }
-            self.due |= Due::RST;
+            self.request(Due::RST);
             return;
         }
-        if self.state == State::Closed {
-            self.due |= Due::ACK;
+        if self.state() == State::Closed {
+            self.request(Due::ACK);
             return;
         }
         if flags.has(Flags::ACK) {
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
         }
         if flags.has(Flags::SYN) {
-            self.due |= Due::SYN;
+            self.request(Due::SYN);
             if tx.retransmit {
                 cx.counters.syn_retransmits -= 1;
                 self.counts.retransmission_failed();
-            } else if self.state == State::SynSent {
+            } else if self.state() == State::SynSent {
                 // A SYN that is sent again carries neither data nor cookie.
                 cx.counters.bytes_out -= u64::from(tx.len);
                 self.snd.uncount_segments(u32::from(tx.len > 0));

@@ -134,7 +134,7 @@ impl Connection {
     fn judge_path(&mut self, cx: &Cx<'_>) {
         let long = self.timers.rtt().min_micros() >= LONG_PATH_US;
         self.bits.put(Bits::AUTOSIZED, long && cx.config.autosize);
-        if self.state.is_synchronized() {
+        if self.state().is_synchronized() {
             self.refresh_pacing(cx);
         }
     }
@@ -261,7 +261,7 @@ impl Connection {
     #[cold]
     pub(crate) fn on_pace(&mut self) {
         self.bits.clear(Bits::PACE_WAIT);
-        self.due |= Due::DATA;
+        self.request(Due::DATA);
     }
 
     /// Bytes that may leave as one super-segment where there is a bound: what says that the window was reduced must

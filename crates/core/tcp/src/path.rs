@@ -53,7 +53,7 @@ impl Connection {
 
     /// Bytes that a packet of `mtu` has room for behind headers without options, and that the application allows.
     fn payload_of(&self, mtu: u16) -> u16 {
-        let mss = mtu.saturating_sub(headers(&self.key)).max(MIN_MSS);
+        let mss = mtu.saturating_sub(headers(self.key())).max(MIN_MSS);
         if self.options.max_seg == 0 { mss } else { mss.min(self.options.max_seg.max(MIN_MSS)) }
     }
 
@@ -71,7 +71,7 @@ impl Connection {
     /// The packet that holds `mss` bytes of data.
     pub(crate) fn mtu_for(&self, config: &Config, mss: u16) -> u16 {
         let options = self.options_len(self.counters_len(config));
-        mss.saturating_add(options).saturating_add(headers(&self.key))
+        mss.saturating_add(options).saturating_add(headers(self.key()))
     }
 
     /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps and the signature that every segment carries, and
@@ -93,7 +93,7 @@ impl Connection {
     fn leave_room(&mut self, counters: u16) {
         let mss = self.payload_of(self.snd.path_mtu()).min(self.snd.peer_mss()) - self.options_len(counters);
         let before = self.snd.set_mss(mss);
-        if mss != before && self.state.is_synchronized() {
+        if mss != before && self.state().is_synchronized() {
             // A window below one segment would never open again with nothing in flight.
             self.control.on_mss_change(mss.into());
         }

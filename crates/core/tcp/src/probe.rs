@@ -67,8 +67,8 @@ impl Seen<'_> {
     pub fn header(&self) -> Header {
         match self.payload.0 {
             Place::Received(seg) => Header {
-                src_port: self.conn.key.remote().port,
-                dst_port: self.conn.key.local().port,
+                src_port: self.conn.key().remote().port,
+                dst_port: self.conn.key().local().port,
                 seq: seg.seq,
                 ack: seg.ack,
                 flags: seg.flags,
@@ -149,7 +149,7 @@ impl Connection {
     #[cold]
     pub(crate) fn show_round_trip(&self, cx: &mut Cx<'_>, sample: Duration) {
         if let Some(probe) = cx.probe.as_deref_mut() {
-            probe.round_trip(cx.now, &self.key, sample);
+            probe.round_trip(cx.now, self.key(), sample);
         }
     }
 }

@@ -284,7 +284,7 @@ impl Connection {
             self.timers.rto_us = (self.timers.rtt.rto_nanos_above(config, nanos(floor)) / 1_000) as u32;
         }
         let mut rto = self.timers.rto();
-        if self.bits.has(Bits::SYN_LOST) && !self.timers.rtt.is_measured() && self.state.is_synchronized() {
+        if self.bits.has(Bits::SYN_LOST) && !self.timers.rtt.is_measured() && self.state().is_synchronized() {
             rto = rto.max(RTO_AFTER_LOST_SYN);
         }
         let rto = backed_off(rto, self.timers.backoff, config);
@@ -336,7 +336,7 @@ impl Connection {
     /// Lets the user timeout count from now: something was acknowledged, or the first of what is in flight leaves. A
     /// SYN's counts from the first one.
     pub(crate) fn note_progress(&mut self, cx: &Cx<'_>) {
-        if self.timers.retries == 0 && self.state != State::SynSent {
+        if self.timers.retries == 0 && self.state() != State::SynSent {
             self.timers.stalled_ms = cx.now.as_millis() as u32;
         }
     }
@@ -398,7 +398,7 @@ impl Connection {
         self.timers.delack = Instant::FAR_FUTURE;
         if self.rcv.unacknowledged() > 0 {
             cx.counters.delayed_acks += 1;
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
         }
         // The application did not answer in time: it is not a dialogue after all.
         self.bits.clear(Bits::INTERACTIVE);
@@ -406,7 +406,7 @@ impl Connection {
 
     /// Handles the timer; the retransmission timeout is due at `deadline`.
     fn on_rtx(&mut self, cx: &mut Cx<'_>, deadline: Instant) {
-        match self.state {
+        match self.state() {
             State::Closed => {}
             State::SynSent | State::SynReceived => self.on_syn_timeout(cx),
             // The user timeout shares their place too.
@@ -449,18 +449,18 @@ impl Connection {
         self.count_retry(cx);
         self.bits.set(Bits::SYN_LOST);
         self.choose_another_path(cx);
-        if self.state == State::SynSent && cx.config.ecn_fallback {
+        if self.state() == State::SynSent && cx.config.ecn_fallback {
             // A box on the way may drop what asks for ECN (RFC 3168, section 6.1.1.1).
             self.bits.clear(Bits::ECN);
         }
         self.snd.stop_timing();
-        self.due |= Due::SYN;
+        self.request(Due::SYN);
         self.arm_rtx(cx);
     }
 
     /// Returns how often the SYN or SYN-ACK goes again.
     pub(crate) fn opening_limit(&self, config: &Config) -> u8 {
-        match (self.state, self.options.syn_count) {
+        match (self.state(), self.options.syn_count) {
             (State::SynReceived, 0) => config.synack_retries,
             (_, 0) => config.syn_retries,
             (_, count) => count,
@@ -490,13 +490,13 @@ impl Connection {
         }
         self.begin_timeout_recovery(cx);
         self.arm_rtx(cx);
-        self.due |= Due::DATA;
+        self.request(Due::DATA);
     }
 
     /// Chooses another flow label after total loss: it may lead over another of several paths.
     /// RFC 6438, 3-1.
     fn choose_another_path(&mut self, cx: &mut Cx<'_>) {
-        if !cx.config.rehash || self.key.is_v4() {
+        if !cx.config.rehash || self.key().is_v4() {
             return;
         }
         cx.counters.rehashes += 1;
@@ -515,20 +515,20 @@ impl Connection {
         if self.snd.window() > 0 {
             self.bits.set(Bits::FORCE);
             self.bits.clear(Bits::MORE | Bits::UNPUSHED);
-            self.due |= Due::DATA;
+            self.request(Due::DATA);
             return;
         }
         if self.give_up(cx) {
             return;
         }
         self.count_retry(cx);
-        self.due |= Due::PROBE;
+        self.request(Due::PROBE);
         self.arm_rtx(cx);
     }
 
     /// One more timeout in a row.
     pub(crate) fn count_retry(&mut self, cx: &Cx<'_>) {
-        if self.timers.retries == 0 && !self.is_watched() && self.state != State::SynSent {
+        if self.timers.retries == 0 && !self.is_watched() && self.state() != State::SynSent {
             let waited = self.first_wait().as_millis() as u32;
             self.timers.stalled_ms = (cx.now.as_millis() as u32).wrapping_sub(waited);
         }
@@ -546,7 +546,7 @@ impl Connection {
     /// Returns true if the start of the user timeout is known before the first timeout. It is not while the peer's
     /// window is shut: then the user timeout counts from the first probe without an answer.
     fn is_watched(&self) -> bool {
-        let is_known = self.state == State::SynSent || (self.snd.flight() > 0 && self.snd.window() > 0);
+        let is_known = self.state() == State::SynSent || (self.snd.flight() > 0 && self.snd.window() > 0);
         self.options.has_user_timeout() && is_known
     }
 
@@ -602,19 +602,19 @@ impl Connection {
         if self.bits.has(Bits::PACE_WAIT) {
             self.on_pace();
         }
-        if self.state == State::FinWait2 && self.bits.has(Bits::ORPHAN) {
+        if self.state() == State::FinWait2 && self.bits.has(Bits::ORPHAN) {
             cx.counters.orphan_timeouts += 1;
             return self.finish(cx);
         }
-        if self.bits.has(Bits::NO_SPACE) && self.state.may_send() && self.snd.queued() == 0 {
+        if self.bits.has(Bits::NO_SPACE) && self.state().may_send() && self.snd.queued() == 0 {
             if self.memory_for_writing(cx.pool) > 0 {
                 self.bits.clear(Bits::NO_SPACE);
-                self.events |= Events::WRITABLE;
+                self.raise(Events::WRITABLE);
             } else {
                 self.arm_memory_retry(cx.now);
             }
         }
-        if self.options.has(Switch::KEEPALIVE) && self.state.is_synchronized() {
+        if self.options.has(Switch::KEEPALIVE) && self.state().is_synchronized() {
             self.keepalive(cx);
         }
     }
@@ -642,12 +642,12 @@ impl Connection {
         if failed {
             cx.counters.keepalive_failures += 1;
             self.fail(cx, self.silence());
-            self.due = Due::RST;
+            self.request_only(Due::RST);
             return;
         }
         self.keepalive.0 += 1;
         self.timers.stalled_ms = cx.now.as_millis() as u32;
-        self.due |= Due::KEEPALIVE;
+        self.request(Due::KEEPALIVE);
         self.timers.hasten_idle(cx.now + self.options.keep_interval());
     }
 }

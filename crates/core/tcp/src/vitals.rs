@@ -102,7 +102,7 @@ impl Connection {
         let window = self.control.window();
         let nodelay = if self.options.has(Switch::NODELAY) { NODELAY } else { 0 };
         Vitals {
-            state: self.state,
+            state: self.state(),
             cwnd: window.cwnd,
             ssthresh: window.ssthresh,
             snd_wnd: self.snd.window(),

@@ -234,7 +234,7 @@ impl Connection {
     /// The application took `taken` bytes.
     #[inline]
     pub(crate) fn on_consumed(&mut self, cx: &mut Cx<'_>, taken: u32) {
-        if !self.state.may_receive() {
+        if !self.state().may_receive() {
             return;
         }
         if self.rcv.bytes() > TUNE_AFTER {
@@ -247,9 +247,9 @@ impl Connection {
             self.rcv.readable() == 0 && self.bits.has(Bits::PUSHED) && !self.bits.has(Bits::INTERACTIVE);
         if self.gain_at_most() >= least && self.gain(cx) >= least {
             cx.counters.window_updates += 1;
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
         } else if drained && self.rcv.unacknowledged() > 0 {
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
         }
     }
 
@@ -358,7 +358,7 @@ impl Connection {
         if acked > MERGED * u32::from(self.snd.mss()) {
             self.bits.clear(Bits::OPENING);
         }
-        self.due |= Due::DATA;
+        self.request(Due::DATA);
         true
     }
 
@@ -388,7 +388,7 @@ impl Connection {
             || owed >= 2 * u32::from(self.rcv.mss())
             || (self.options.has(Switch::HURRIED) && self.hurries())
         {
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
         } else if !self.timers.is_delack_armed() {
             self.timers.set_delack(cx.now + self.longest_delay(cx.config));
         }

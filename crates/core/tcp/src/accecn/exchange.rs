@@ -32,7 +32,7 @@ impl Connection {
         let now = state.receiver.on_packet(seg.ecn, seg.merged, bytes, data);
         cx.counters.marks_in += u64::from(marked);
         if now && may_answer {
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
         }
     }
 

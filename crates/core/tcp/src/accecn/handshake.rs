@@ -74,7 +74,7 @@ impl Connection {
     #[cold]
     pub(crate) fn accurate_setup(&mut self) -> Flags {
         let plain = self.timers.retries() >= PLAIN_AFTER;
-        if self.state == State::SynSent {
+        if self.state() == State::SynSent {
             return if plain { Flags::default() } else { Flags::ACE };
         }
         match self.accecn_mut() {
@@ -103,7 +103,7 @@ impl Connection {
         }
         self.cold_mut().accecn = Some(state);
         self.bits.set(Bits::ACCECN);
-        self.predicted = NOTHING;
+        self.predict(NOTHING);
         if acknowledges {
             self.greet();
             self.judge_greeting(cx, syn.flags.ace());
@@ -136,7 +136,7 @@ impl Connection {
     /// RFC 9768, 3.2.2.1-2.
     fn greet(&mut self) {
         self.bits.set(Bits::GREETING);
-        self.due |= Due::GREETING;
+        self.request(Due::GREETING);
     }
 
     /// The acknowledgment of our SYN-ACK (table 4).
@@ -176,7 +176,7 @@ impl Connection {
         };
         if !again {
             self.fail(cx, Error::Reset);
-            self.due = Due::RST;
+            self.request_only(Due::RST);
             return false;
         }
         if let Some(state) = self.accecn_mut() {
@@ -209,7 +209,7 @@ impl Connection {
     /// RFC 9768, 3.2.3.2.1-2 and 3.2.3.2.2-1.
     #[cold]
     pub(crate) fn first_option(&mut self, cx: &Cx<'_>) -> Option<wire::tcp::AccEcn> {
-        let first = self.timers.retries() == 0 && self.state == State::SynReceived;
+        let first = self.timers.retries() == 0 && self.state() == State::SynReceived;
         let state = self.accecn_mut().filter(|state| first && !state.met_again)?;
         let now_us = cx.now.as_micros() as u32;
         state.receiver.tells(cx.config.telling()).then(|| state.receiver.first_option(now_us))

@@ -13,7 +13,7 @@ impl Connection {
     #[cold]
     pub fn authenticate(&mut self, auth: Auth) {
         let crowded = auth.crowds_out_sack() && self.bits.has(Bits::SACK);
-        if crowded && matches!(self.state, State::SynSent | State::SynReceived) {
+        if crowded && matches!(self.state(), State::SynSent | State::SynReceived) {
             self.bits.clear(Bits::TIMESTAMPS);
         }
         self.forgo_accurate_ecn();
@@ -27,7 +27,7 @@ impl Connection {
     fn forgo_accurate_ecn(&mut self) {
         if self.bits.has(Bits::ACCECN) {
             self.bits.clear(Bits::ACCECN);
-            self.bits.put(Bits::ECN, matches!(self.state, State::SynSent | State::SynReceived));
+            self.bits.put(Bits::ECN, matches!(self.state(), State::SynSent | State::SynReceived));
             self.cold_mut().accecn = None;
             self.refresh_prediction();
         }
@@ -107,7 +107,7 @@ impl Connection {
 
     /// Is ICMP that would end this connection, or shrink its segments, not to be believed (RFC 5925, section 7.8)?
     pub fn ignores_icmp(&mut self, cx: &mut Cx<'_>) -> bool {
-        if !self.is_signed() || !self.state.is_synchronized() {
+        if !self.is_signed() || !self.state().is_synchronized() {
             return false;
         }
         let ignored = self.auth_mut().is_some_and(Auth::ignores_icmp);
@@ -117,7 +117,7 @@ impl Connection {
 
     /// Changes its keys.
     pub fn change_keys(&mut self, change: &KeyChange) -> Result<(), KeyError> {
-        let (peer, signs_resets) = (self.key.remote().addr, self.auth().is_some_and(Auth::signs_resets));
+        let (peer, signs_resets) = (self.key().remote().addr, self.auth().is_some_and(Auth::signs_resets));
         match (self.auth_mut(), change) {
             (Some(_), KeyChange::RemoveMd5(peers)) if signs_resets && peers.has(peer) => {
                 self.cold_mut().auth = None;
@@ -127,7 +127,7 @@ impl Connection {
             (None, KeyChange::SetMd5(key)) => {
                 let mut ring = Keyring::default();
                 ring.set_md5(key.clone())?;
-                if let Some(auth) = Auth::new(&ring, &self.key, self.snd.una()) {
+                if let Some(auth) = Auth::new(&ring, self.key(), self.snd.una()) {
                     self.authenticate(auth);
                 }
             }

@@ -279,7 +279,7 @@ impl Connection {
 
     /// A SYN that is the one this connection began with: the peer sent it again, with or without its data.
     pub(crate) fn is_first_syn(&self, seg: &Segment<'_>) -> bool {
-        let first = seg.flags.has(Flags::SYN) && self.state == State::SynReceived;
+        let first = seg.flags.has(Flags::SYN) && self.state() == State::SynReceived;
         first && seg.seq + 1 + self.rcv.bytes() as u32 == self.rcv.nxt()
     }
 
@@ -341,7 +341,7 @@ impl Connection {
 
     fn tell_outcome(&mut self, outcome: FastOpenOutcome) {
         self.attempt().outcome = Some(outcome);
-        self.events |= Events::FAST_OPEN;
+        self.raise(Events::FAST_OPEN);
     }
 
     /// The SYN is acknowledged, and of the data with it the first `acked` bytes. The rest was refused: it goes again
@@ -364,7 +364,7 @@ impl Connection {
             self.cold_mut().syn_data_again = end;
             self.keep_boundary(self.snd.nxt());
             self.snd.take_back(self.snd.una());
-            self.due |= Due::DATA;
+            self.request(Due::DATA);
         }
     }
 
@@ -395,7 +395,7 @@ impl Connection {
             self.show_round_trip(cx, Duration::from_micros(micros.into()));
         }
         self.cold_mut().attempt = None;
-        self.due.clear(Due::SYN);
+        self.clear_due(Due::SYN);
         self.timers.end_backoff();
         self.refresh_rto(cx.config);
         self.establish(cx);

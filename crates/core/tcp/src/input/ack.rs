@@ -22,7 +22,7 @@ impl Connection {
             return Err(self.refuse_without_ack(cx, seg));
         }
         let mut proves = false;
-        if self.state == State::SynReceived {
+        if self.state() == State::SynReceived {
             proves = self.is_early();
             self.check_handshake_ack(cx, seg)?;
             if !proves {
@@ -59,7 +59,7 @@ impl Connection {
     #[cold]
     fn refuse_without_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> DropReason {
         let old = seg.seq.before(self.rcv.nxt()) && (seg.seq + seg.seq_len()).at_or_before(self.rcv.nxt());
-        if old && self.state == State::SynReceived {
+        if old && self.state() == State::SynReceived {
             self.answer_unacceptable(cx, seg);
         }
         DropReason::NoAck
@@ -198,7 +198,7 @@ impl Connection {
                 if self.bits.has(Bits::PROBING_MTU) {
                     self.look_for_mtu_probe(cx);
                 }
-                self.due |= Due::DATA;
+                self.request(Due::DATA);
             }
         }
         if let Some(report) = sacked.dsack {
@@ -275,7 +275,7 @@ impl Connection {
             self.offer_space(cx);
         }
         if self.has_unsent() || self.recovery.is_active() {
-            self.due |= Due::DATA;
+            self.request(Due::DATA);
         }
         rtt
     }
@@ -407,8 +407,8 @@ impl Connection {
     }
 
     fn on_fin_acknowledged(&mut self, cx: &mut Cx<'_>) {
-        self.events |= Events::DRAINED;
-        match self.state {
+        self.raise(Events::DRAINED);
+        match self.state() {
             State::FinWait1 => {
                 self.set_state(cx, State::FinWait2);
                 if self.bits.has(Bits::ORPHAN) {
@@ -427,10 +427,10 @@ impl Connection {
     pub(crate) fn enter_time_wait(&mut self, cx: &mut Cx<'_>) {
         cx.counters.time_waits += 1;
         self.bits.set(Bits::TIME_WAIT);
-        let owed = self.due.has(Due::ACK);
+        let owed = self.is_due(Due::ACK);
         self.finish(cx);
         if owed {
-            self.due = Due::ACK;
+            self.request_only(Due::ACK);
         }
     }
 }

@@ -17,7 +17,7 @@ impl Connection {
         if seg.payload.is_empty() {
             return Ok(());
         }
-        if !self.state.may_receive() {
+        if !self.state().may_receive() {
             self.answer_old_text(cx, seg);
             return Ok(());
         }
@@ -32,7 +32,7 @@ impl Connection {
         if self.bits.has(Bits::PEER_FIN) && end.at_or_before(self.rcv.nxt()) {
             cx.counters.duplicates_in += 1;
             self.report_duplicate(cx.config, seg.seq, end);
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
         }
     }
 
@@ -53,7 +53,7 @@ impl Connection {
         if old >= data.len() {
             cx.counters.duplicates_in += 1;
             self.report_duplicate(cx.config, seg.seq, end);
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
             if self.bits.has(Bits::ACCECN) {
                 self.suspect_option(cx, seg);
             }
@@ -68,7 +68,7 @@ impl Connection {
         }
         if fresh.is_empty() {
             // A probe of our shut window: the answer tells what it is now.
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
             return Err(DropReason::OutOfWindow);
         }
         if start == self.rcv.nxt() && !self.rcv.is_missing() {
@@ -97,7 +97,7 @@ impl Connection {
             self.on_arrival(cx.now);
         }
         if taken > 0 && self.is_worth_reading() {
-            self.events |= Events::READABLE;
+            self.raise(Events::READABLE);
         }
         if taken < whole {
             return self.take_least(cx, data, taken);
@@ -116,7 +116,7 @@ impl Connection {
     /// RFC 9293, SHLD-31 and MAY-13; RFC 5681, 3.2-1 and 3.2-2.
     fn take_out_of_order(&mut self, cx: &mut Cx<'_>, start: Seq, data: &[u8]) -> Check {
         self.rcv.copy_adopted(cx);
-        self.due |= Due::ACK;
+        self.request(Due::ACK);
         self.rcv.set_quick(cx.config.quick_acks);
         self.bits.clear(Bits::INTERACTIVE);
         let offset = start.offset_from(self.rcv.nxt());
@@ -161,7 +161,7 @@ impl Connection {
     /// Has the application said that it will neither read nor write any more (RFC 1122, section 4.2.2.13)?
     pub(crate) fn has_no_reader(&self) -> bool {
         let both_shut = self.bits.has(Bits::READ_SHUT) && !self.bits.has(Bits::READ_CLOSED);
-        let finished = matches!(self.state, State::FinWait1 | State::FinWait2);
+        let finished = matches!(self.state(), State::FinWait1 | State::FinWait2);
         self.bits.has(Bits::ORPHAN) || (both_shut && finished)
     }
 
@@ -170,8 +170,8 @@ impl Connection {
     #[cold]
     fn refuse_text(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         if !self.bits.has(Bits::ORPHAN) {
-            self.error = Some(Error::Reset);
-            self.events |= Events::ERROR | Events::WRITABLE | Events::READABLE;
+            self.set_error(Error::Reset);
+            self.raise(Events::ERROR | Events::WRITABLE | Events::READABLE);
         }
         self.reset(cx);
         self.answer_with_reset(seg);
@@ -210,7 +210,7 @@ impl Connection {
             self.on_arrival(cx.now);
         }
         if n > 0 && self.is_worth_reading() {
-            self.events |= Events::READABLE;
+            self.raise(Events::READABLE);
         }
     }
 
@@ -230,10 +230,10 @@ impl Connection {
     }
 
     fn look_for_fin(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        if !self.state.may_receive() {
-            if seg.flags.has(Flags::FIN) && self.state != State::Closed {
+        if !self.state().may_receive() {
+            if seg.flags.has(Flags::FIN) && self.state() != State::Closed {
                 // Again: our acknowledgment was lost.
-                self.due |= Due::ACK;
+                self.request(Due::ACK);
             }
             return;
         }
@@ -246,14 +246,14 @@ impl Connection {
             if at.after(self.rcv.nxt()) {
                 self.rcv.note_fin(at);
                 // The peer learns of the hole before it, as it does from data (RFC 5681, section 4.2).
-                self.due |= Due::ACK;
+                self.request(Due::ACK);
                 return;
             }
             if at == self.rcv.nxt() {
                 return self.on_fin(cx);
             }
             // An old one, which is not acceptable (RFC 9293, section 3.10.7.4).
-            self.due |= Due::ACK;
+            self.request(Due::ACK);
         }
         self.rcv.tidy(cx);
     }
@@ -262,11 +262,11 @@ impl Connection {
     fn on_fin(&mut self, cx: &mut Cx<'_>) {
         self.rcv.forget_out_of_order(cx);
         self.rcv.take_fin();
-        self.due |= Due::ACK;
+        self.request(Due::ACK);
         self.bits.set(Bits::PEER_FIN);
         self.let_go();
-        self.events |= Events::READABLE | Events::PEER_CLOSED;
-        match self.state {
+        self.raise(Events::READABLE | Events::PEER_CLOSED);
+        match self.state() {
             State::Established => self.set_state(cx, State::CloseWait),
             // Our FIN is not acknowledged, or this check would find FIN-WAIT-2: simultaneous close.
             State::FinWait1 => self.set_state(cx, State::Closing),

@@ -24,27 +24,27 @@ impl Connection {
     /// marks needs every acknowledgment.
     #[inline]
     pub(crate) fn refresh_prediction(&mut self) {
-        let fits = match self.state {
+        let fits = match self.state() {
             State::Established | State::CloseWait => true,
             State::FinWait2 => !self.has_no_reader(),
             _ => false,
         };
         let counts =
             || self.bits.has(Bits::ACCECN) || (self.bits.has(Bits::ECN) && self.control.needs().echoes);
-        self.predicted = if fits && !counts() { Flags::ACK } else { NOTHING };
+        self.predict(if fits && !counts() { Flags::ACK } else { NOTHING });
     }
 
     /// Is the segment, with `len` bytes of payload, of the predicted kind?
     #[inline(always)]
     pub(crate) fn is_predicted(&self, seg: &Segment<'_>, len: u32) -> bool {
         let acked = seg.ack.offset_from(self.snd.una());
-        seg.flags.0 & DECISIVE.0 == self.predicted.0
+        seg.flags.0 & DECISIVE.0 == self.predicted().0
             && seg.seq == self.rcv.nxt()
             && acked <= self.snd.flight()
             && len <= self.rcv.window()
             && acked | len != 0
             // The peer's FIN took the last place: what comes behind it is no data.
-            && (len == 0 || self.state != State::CloseWait)
+            && (len == 0 || self.state() != State::CloseWait)
             && !self.recovery.is_active()
             && self.snd.duplicates() == 0
             && !self.rcv.is_missing()

@@ -44,7 +44,7 @@ impl Connection {
             if !cx.config.quirks.drop_crossed_text {
                 self.hold_text(cx, &super::behind_syn(seg));
             }
-            self.due |= Due::SYN;
+            self.request(Due::SYN);
             self.set_state(cx, State::SynReceived);
             return Ok(());
         }
@@ -53,7 +53,7 @@ impl Connection {
         }
         self.syn_acknowledged(cx, seg);
         // The handshake's third segment; data takes its place if the application writes in this turn.
-        self.due |= Due::ACK;
+        self.request(Due::ACK);
         if seg.seq_len() == 1 {
             return Ok(());
         }
@@ -71,7 +71,7 @@ impl Connection {
     #[cold]
     fn repeat_syn_once(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         if !self.acknowledges_syn(seg) && self.counts.retransmits() == 0 && !cx.config.quirks.syn_waits {
-            self.due |= Due::SYN;
+            self.request(Due::SYN);
             self.arm_rtx(cx);
         }
     }
@@ -87,7 +87,7 @@ impl Connection {
         if self.bits.has(Bits::MARKED) {
             self.on_marked_acknowledged(cx);
         }
-        self.due.clear(Due::SYN);
+        self.clear_due(Due::SYN);
         self.timers.end_backoff();
         self.timers.stop_rtx();
         self.establish(cx);
@@ -143,6 +143,6 @@ impl Connection {
     pub(crate) fn answer_with_reset(&mut self, seg: &Segment<'_>) {
         self.cold_mut().reset_seq = seg.ack;
         self.bits.set(Bits::RESET_AT);
-        self.due |= Due::RST;
+        self.request(Due::RST);
     }
 }

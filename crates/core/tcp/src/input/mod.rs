@@ -78,12 +78,12 @@ impl Connection {
     #[inline(never)]
     fn take_slow_path(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
         cx.counters.unpredicted += 1;
-        let result = match self.state {
+        let result = match self.state() {
             State::Closed => return Disposition::Dropped(DropReason::Closed),
             State::SynSent => self.on_syn_sent(cx, seg),
             _ => self.check(cx, seg),
         };
-        match (self.state, result) {
+        match (self.state(), result) {
             (State::Closed, _) if self.bits.has(Bits::TIME_WAIT) => Disposition::TimeWait,
             (State::Closed, _) => Disposition::Closed,
             (_, Ok(())) => Disposition::Done,
@@ -155,7 +155,7 @@ impl Connection {
         } += 1;
         self.cold_mut().challenge_ms = Some(now);
         self.bits.put(Bits::CHALLENGED, self.bits.has(Bits::REPEATS_FIN));
-        self.due |= Due::ACK;
+        self.request(Due::ACK);
     }
 }
 

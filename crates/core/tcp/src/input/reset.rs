@@ -19,10 +19,10 @@ impl Connection {
             return Err(DropReason::BadReset);
         }
         cx.counters.resets_in += 1;
-        if self.state.is_synchronized() {
+        if self.state().is_synchronized() {
             cx.counters.established_resets += 1;
         }
-        match self.state {
+        match self.state() {
             // RFC 9293, section 3.10.7.4: a passive open goes back to LISTEN without a word; an active one
             // was refused.
             State::SynReceived if !self.bits.has(Bits::ACTIVE | Bits::EARLY) => {

@@ -79,7 +79,7 @@ impl Connection {
     #[cold]
     fn starts_in_buffer(&self, cx: &Cx<'_>, seg: &Segment<'_>) -> bool {
         // A listener's half-open connection has no buffer there yet.
-        let half_open = self.state == State::SynReceived && !self.bits.has(Bits::ACTIVE);
+        let half_open = self.state() == State::SynReceived && !self.bits.has(Bits::ACTIVE);
         cx.config.quirks.window_by_buffer
             && seg.flags.any(Flags::RST | Flags::SYN)
             && !half_open
@@ -94,7 +94,7 @@ impl Connection {
         if seg.payload.is_empty() && !seg.flags.has(Flags::FIN) {
             return self.challenge(cx, Cause::Place);
         }
-        self.due |= Due::ACK;
+        self.request(Due::ACK);
         if !seg.payload.is_empty() && end.at_or_before(self.rcv.nxt()) {
             cx.counters.duplicates_in += 1;
             self.report_duplicate(cx.config, seg.seq, end);
@@ -115,7 +115,7 @@ impl Connection {
                 // The other half of a simultaneous open. It wants to hear that its SYN-ACK arrived, and that the
                 // number of its SYN came before (RFC 2883).
                 self.report_duplicate(cx.config, seg.seq, seg.seq + 1);
-                self.due |= Due::ACK;
+                self.request(Due::ACK);
                 self.meet_syn_ack_again(seg);
                 return Ok(());
             }
@@ -124,7 +124,7 @@ impl Connection {
                 self.rcv.note_timestamp(ts.val);
             }
             if self.meet_syn_again(cx, seg) {
-                self.due |= Due::SYN;
+                self.request(Due::SYN);
                 if !self.bits.has(Bits::ACTIVE) {
                     // The peer has an answer now: the next is due a whole timeout later.
                     self.arm_rtx(cx);
@@ -133,16 +133,16 @@ impl Connection {
             return Err(DropReason::BadSyn);
         }
         if cx.config.quirks.insecure_syn
-            && self.state != State::SynReceived
+            && self.state() != State::SynReceived
             && seg.seq.at_or_after(self.rcv.nxt())
         {
             self.fail(cx, Error::Reset);
-            self.due = Due::RST;
+            self.request_only(Due::RST);
             return Err(DropReason::BadSyn);
         }
-        let owed = self.due.has(Due::ACK);
+        let owed = self.is_due(Due::ACK);
         self.challenge(cx, Cause::Syn);
-        if self.bits.has(Bits::ACCECN) && !owed && self.due.has(Due::ACK) && self.is_syn_ack_again(seg) {
+        if self.bits.has(Bits::ACCECN) && !owed && self.is_due(Due::ACK) && self.is_syn_ack_again(seg) {
             self.meet_syn_ack_again(seg);
         }
         Err(DropReason::BadSyn)

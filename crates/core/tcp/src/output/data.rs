@@ -137,7 +137,7 @@ impl Connection {
         };
         if len == unsent && !self.has_loss::<PLAIN>() {
             // That was all; whatever changes this says so.
-            self.due.clear(Due::DATA);
+            self.clear_due(Due::DATA);
             self.all_left(cx);
         }
         Some(self.plan_leaving::<PLAIN>(cx, Stretch { seq: self.snd.nxt(), len, fin }, mss))
@@ -294,7 +294,7 @@ impl Connection {
     /// Do data take the place of the handshake's last acknowledgment? The end that waited for that with data at hand
     /// asks something. What had gone with the SYN asked before.
     fn ends_handshake(&self) -> bool {
-        self.due.has(Due::ACK)
+        self.is_due(Due::ACK)
             && self.rcv.bytes() == 0
             && self.bits.has(Bits::ACTIVE)
             && self.syn_data_again() == 0
@@ -358,8 +358,8 @@ impl Connection {
     /// One byte beyond the window, or of what is in flight (RFC 9293, section 3.8.6.1): the answer tells the
     /// window.
     pub(crate) fn plan_window_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
-        if !self.state.may_send() || self.snd.window() > 0 {
-            self.due |= Due::DATA;
+        if !self.state().may_send() || self.snd.window() > 0 {
+            self.request(Due::DATA);
             return None;
         }
         let flight = self.snd.flight();
@@ -384,7 +384,7 @@ impl Connection {
 
     /// Takes back the last segment of poll_transmit, which never left.
     pub(crate) fn data_failed(&mut self, cx: &mut Cx<'_>, tx: &Transmit, len: u32) {
-        self.due |= Due::DATA;
+        self.request(Due::DATA);
         self.uncount(tx);
         if self.bits.has(Bits::PACED) {
             self.take_back_pace();
@@ -403,7 +403,7 @@ impl Connection {
             }
             self.retransmission_failed(cx, tx.header.seq, len);
             self.probe_failed(tx.header.seq);
-        } else if tx.header.seq + len == self.snd.nxt() && self.state != State::Closed {
+        } else if tx.header.seq + len == self.snd.nxt() && self.state() != State::Closed {
             self.snd.take_back(tx.header.seq);
             if self.bits.has(Bits::MARKED) {
                 self.on_marked_return();
@@ -413,7 +413,7 @@ impl Connection {
                 self.timers.stop_rtx();
             }
         } else if self.snd.window() == 0 {
-            self.due |= Due::PROBE;
+            self.request(Due::PROBE);
         }
         cx.counters.bytes_out -= u64::from(tx.len);
     }

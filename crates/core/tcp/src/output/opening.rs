@@ -26,7 +26,7 @@ impl Connection {
     /// that of `archived`. `None`, and nothing happened, if something else is due or it looks otherwise.
     #[inline]
     pub fn poll_opening(&mut self, cx: &mut Cx<'_>, archived: &Archived) -> Option<Opening> {
-        let first = self.due == Due::SYN && self.snd.flight() == 0 && self.snd.queued() == 0;
+        let first = self.due() == Due::SYN && self.snd.flight() == 0 && self.snd.queued() == 0;
         if !first || self.bits.has(Bits::OWN_SYN) || cx.probe.is_some() || !archived.opens(self) {
             return None;
         }

@@ -33,8 +33,8 @@ impl Connection {
         }
         Transmit {
             header: Header {
-                src_port: self.key.local().port,
-                dst_port: self.key.remote().port,
+                src_port: self.key().local().port,
+                dst_port: self.key().remote().port,
                 seq: plan.seq,
                 ack: if acknowledges { self.rcv.nxt() } else { Seq::new(0) },
                 flags: plan.flags,
@@ -59,7 +59,7 @@ impl Connection {
         self.bits.clear(Bits::PUSHED);
         let told = self.rcv.acknowledge(plan.tells, self.bits.has(Bits::SACK), plan.len == 0);
         if told {
-            self.due.clear(Due::ACK);
+            self.clear_due(Due::ACK);
         }
     }
 
@@ -102,7 +102,7 @@ impl Connection {
 
     #[inline(always)]
     pub(crate) fn window_field<const ALL: bool>(&mut self, cx: &mut Cx<'_>, flags: Flags) -> u16 {
-        if flags.any(Flags::SYN | Flags::RST) || self.state == State::SynSent {
+        if flags.any(Flags::SYN | Flags::RST) || self.state() == State::SynSent {
             return self.unscaled_window_field(cx, flags);
         }
         self.advance_window::<ALL>(cx);

@@ -50,7 +50,7 @@ impl Connection {
             loss.urgent = true;
         }
         loss.frto = now;
-        self.due |= Due::DATA;
+        self.request(Due::DATA);
         needless
     }
 }

@@ -325,7 +325,7 @@ impl Connection {
     pub(crate) fn on_duplicate_ack(&mut self, cx: &mut Cx<'_>) {
         cx.counters.duplicate_acks_in += 1;
         self.snd.count_duplicate();
-        self.due |= Due::DATA;
+        self.request(Due::DATA);
         match self.phase() {
             Phase::Disorder | Phase::Reduced => {}
             Phase::Fast => {
@@ -365,7 +365,7 @@ impl Connection {
         let prr = &mut self.loss().prr;
         prr.aim(window);
         prr.on_ack(delivered, pipe, catch_up, mss);
-        self.due |= Due::DATA;
+        self.request(Due::DATA);
     }
 
     /// The reordering timer: what could have been overtaken has had its time (RFC 8985, section 6.2, step 5).
@@ -375,7 +375,7 @@ impl Connection {
         if self.find_losses(cx) {
             cx.counters.reordering_timeouts += 1;
             self.enter_fast_recovery_if_due(cx, 0);
-            self.due |= Due::DATA;
+            self.request(Due::DATA);
         }
         if self.timers.is_rtx_due(cx.now) {
             // Late, and nothing is repaired: the timeout is due as well.
@@ -520,7 +520,7 @@ impl Connection {
         self.snd.forget_duplicates();
         self.bits.clear(Bits::PROBING);
         self.snd.stop_timing();
-        self.due |= Due::DATA;
+        self.request(Due::DATA);
     }
 
     /// Remembers when a repair began to send, for [`Connection::is_spurious`].

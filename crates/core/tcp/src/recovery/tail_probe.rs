@@ -58,13 +58,13 @@ impl Connection {
     /// RFC 8985, 7.3-4.
     pub(crate) fn on_probe_due(&mut self, cx: &mut Cx<'_>) {
         self.bits.set(Bits::PROBING);
-        self.due |= Due::TAIL_PROBE;
+        self.request(Due::TAIL_PROBE);
         self.arm_rtx(cx);
     }
 
     /// Returns true if there is something to probe with that the peer's window takes.
     pub(crate) fn has_probe(&self) -> bool {
-        self.state.may_send() && (self.new_probe() > 0 || self.last_segment().is_some())
+        self.state().may_send() && (self.new_probe() > 0 || self.last_segment().is_some())
     }
 
     /// Returns the number of bytes never sent of which a probe may consist.

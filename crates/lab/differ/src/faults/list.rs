@@ -127,13 +127,13 @@ pub const FAULTS: &[Fault] = &[
     packets(
         "ACK not sent: FIN",
         "crates/core/tcp/src/input/data.rs",
-        "        self.rcv.take_fin();\n        self.due |= Due::ACK;",
+        "        self.rcv.take_fin();\n        self.request(Due::ACK);",
         "        self.rcv.take_fin();",
     ),
     packets(
         "ACK not sent: data out of order",
         "crates/core/tcp/src/input/data.rs",
-        "        self.due |= Due::ACK;\n        self.rcv.set_quick(cx.config.quick_acks);",
+        "        self.request(Due::ACK);\n        self.rcv.set_quick(cx.config.quick_acks);",
         "        self.rcv.set_quick(cx.config.quick_acks);",
     ),
     packets(
