@@ -14,6 +14,7 @@ use crate::config::{ABC_LIMIT, Config, HYSTART};
 use crate::delivery::Delivery;
 use crate::ecn::SETUP as ECN_SETUP;
 use crate::fast_open::Attempt;
+use crate::icmp::Told;
 use crate::input::fast::NOTHING;
 use crate::limit::Limited;
 use crate::marks::Marks;
@@ -22,8 +23,8 @@ use crate::options::{PackedOptions, Switch};
 use crate::output::Due;
 use crate::pacing::Pacing;
 use crate::receiver::Receiver;
+use crate::recovery::Learned;
 use crate::recovery::Recovery;
-use crate::recovery::rack::Reordering;
 use crate::scale::{MAX_SHIFT, from_field, shift_for};
 use crate::sender::Sender;
 use crate::start::{Fresh, Start};
@@ -83,21 +84,15 @@ const _: () = assert!(size_of::<Connection>() <= 448, "an idle connection must f
 #[derive(Debug)]
 pub(crate) struct Cold {
     pub(crate) tuner: Option<Tuner>,
-    pub(crate) reordering: Reordering,
-    /// SND.NXT when the tail loss probe had left (TLP.end_seq).
-    pub(crate) probe_end: Seq,
+    pub(crate) recovery: Learned,
     /// SND.NXT when segments of another size than SND.MSS were last in flight: SACK blocks made one shorter, or the
     /// path MTU fell.
     pub(crate) shortened: Option<Seq>,
-    /// Soft error by ICMP, and SND.UNA at that time: the error if nothing is acknowledged any more (RFC 1122,
-    /// section 4.2.3.9).
-    pub(crate) soft_error: Option<(Error, Seq)>,
+    pub(crate) icmp: Told,
     /// When the last challenge ACK left, milliseconds.
     pub(crate) challenge_ms: Option<u32>,
-    /// When the second began in which path MTU reductions are counted, milliseconds, and their number.
-    pub(crate) resegments: (u32, u8),
     /// The number of a RST that answers a bad acknowledgment ([`Bits::RESET_AT`]).
-    pub(crate) reset_seq: Seq,
+    reset_seq: Seq,
     /// The application's requests about positions in its stream.
     pub(crate) marks: Option<Box<Marks>>,
     /// Where data end, counted from the stream's first byte, that went with the SYN and had to go again; 0 for none.
@@ -122,7 +117,7 @@ pub(crate) struct Cold {
     /// Exists while [`Bits::SEARCHING`].
     pub(crate) search: Option<Box<MtuSearch>>,
     /// Where slow start ended for connections before this one, bytes; 0 if unknown (RFC 9040).
-    pub(crate) ssthresh: u32,
+    ssthresh: u32,
     /// Times of its own, if [`Switch::OWN_TIMES`](crate::options::Switch::OWN_TIMES).
     pub(crate) times: Option<Box<Times>>,
 }
@@ -394,10 +389,8 @@ impl Connection {
     /// Takes the pending error (SO_ERROR). Where there is none, it is what ICMP said since something was acknowledged
     /// last, as on Linux; a later timeout is not explained by that any more.
     pub fn take_error(&mut self) -> Option<Error> {
-        let said = self.cold().and_then(|cold| cold.soft_error).filter(|_| self.state != State::Closed);
-        if let (None, Some((error, una))) = (self.error, said) {
-            self.cold_mut().soft_error = None;
-            return (una == self.snd.una()).then_some(error);
+        if self.error.is_none() && self.state != State::Closed {
+            return self.take_soft_error();
         }
         self.error.take()
     }
@@ -416,6 +409,18 @@ impl Connection {
     /// Nothing but this is to be sent.
     pub(crate) fn request_only(&mut self, due: Due) {
         self.due = due;
+    }
+
+    /// A RST is to be sent that carries this number and no ACK.
+    pub(crate) fn request_reset_at(&mut self, seq: Seq) {
+        self.cold_mut().reset_seq = seq;
+        self.bits.set(Bits::RESET_AT);
+        self.due |= Due::RST;
+    }
+
+    /// The number of the RST that answers a bad acknowledgment.
+    pub(crate) fn reset_seq(&self) -> Option<Seq> {
+        self.cold.as_ref().filter(|_| self.bits.has(Bits::RESET_AT)).map(|cold| cold.reset_seq)
     }
 
     /// It was sent, or need not be any more.
@@ -463,13 +468,11 @@ impl Connection {
         self.cold.get_or_insert_with(|| {
             Box::new(Cold {
                 tuner: None,
-                reordering: Reordering::new(),
-                probe_end: una,
+                recovery: Learned::new(una),
                 shortened: None,
                 challenge_ms: None,
-                resegments: (0, 0),
                 reset_seq: una,
-                soft_error: None,
+                icmp: Told::default(),
                 marks: None,
                 syn_data_again: 0,
                 attempt: None,

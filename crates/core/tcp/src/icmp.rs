@@ -34,7 +34,28 @@ const MIN_MTU_V6: u16 = 1280;
 /// more links that are each smaller than the one before. Each message that is believed costs a congestion window.
 const RESEGMENTS: u8 = 4;
 
+/// What ICMP said.
+#[derive(Default, Debug)]
+pub(crate) struct Told {
+    /// Soft error, and SND.UNA at that time: the error if nothing is acknowledged any more (RFC 1122, section 4.2.3.9).
+    soft_error: Option<(Error, Seq)>,
+    /// When the second began in which path MTU reductions are counted, milliseconds, and their number.
+    resegments: (u32, u8),
+}
+
 impl Connection {
+    /// The soft error since which nothing was acknowledged.
+    pub(crate) fn soft_error(&self) -> Option<Error> {
+        let (error, una) = self.cold()?.icmp.soft_error?;
+        (una == self.snd.una()).then_some(error)
+    }
+
+    pub(crate) fn take_soft_error(&mut self) -> Option<Error> {
+        let error = self.soft_error();
+        self.existing_rare()?.icmp.soft_error = None;
+        error
+    }
+
     /// A validated ICMP error quoting sequence number `seq` of ours (RFC 5927: acted on only if in flight).
     /// RFC 9293, MUST-47, MUST-54, MUST-56 and SHLD-25; RFC 5927, 4.1-1 and 5.2-1; RFC 8201, 4-5.
     pub fn on_icmp(&mut self, cx: &mut Cx<'_>, kind: IcmpError, seq: Seq) {
@@ -67,7 +88,7 @@ impl Connection {
         cx.counters.icmp_soft += 1;
         if error != Error::Refused {
             let una = self.snd.una();
-            self.cold_mut().soft_error = Some((error, una));
+            self.cold_mut().icmp.soft_error = Some((error, una));
         }
     }
 
@@ -118,7 +139,7 @@ impl Connection {
 
     fn may_resegment(&mut self, cx: &Cx<'_>) -> bool {
         let now = cx.now.as_millis() as u32;
-        let (since, count) = &mut self.cold_mut().resegments;
+        let (since, count) = &mut self.cold_mut().icmp.resegments;
         if now.wrapping_sub(*since) >= 1_000 {
             (*since, *count) = (now, 0);
         }

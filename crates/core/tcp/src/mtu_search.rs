@@ -154,7 +154,7 @@ impl Connection {
     #[cold]
     pub(crate) fn plan_mtu_probe(&mut self, cx: &mut Cx<'_>, unsent: u32) -> Probing {
         let mss = u32::from(self.snd.mss());
-        let degree = self.cold().map_or(3, |cold| u32::from(cold.reordering.degree));
+        let degree = u32::from(self.reordering().degree);
         let calm = self.recovery.is_calm() && self.snd.duplicates() == 0 && !self.rcv.is_missing();
         if !calm || self.bits.has(Bits::PROBING_MTU) || self.control.window().cwnd < WINDOW * mss {
             return Probing::No;

@@ -216,9 +216,9 @@ impl Connection {
     fn plan_reset(&mut self, cx: &mut Cx<'_>) -> Plan {
         self.clear_due(Due::RST);
         cx.counters.resets_out += 1;
-        if self.bits.has(Bits::RESET_AT) {
+        if let Some(seq) = self.reset_seq() {
             self.bits.clear(Bits::RESET_AT);
-            return Plan::bare(self.cold_mut().reset_seq, Flags::RST, TransmitClass::Control);
+            return Plan::bare(seq, Flags::RST, TransmitClass::Control);
         }
         Plan::bare(self.bare_seq(), Flags::RST | Flags::ACK, TransmitClass::Control)
     }
@@ -281,11 +281,11 @@ impl Connection {
     pub fn transmit_failed(&mut self, cx: &mut Cx<'_>, tx: &Transmit) {
         let flags = tx.header.flags;
         if flags.has(Flags::RST) {
-            if !flags.has(Flags::ACK) {
-                self.cold_mut().reset_seq = tx.header.seq;
-                self.bits.set(Bits::RESET_AT);
+            if flags.has(Flags::ACK) {
+                self.request(Due::RST);
+            } else {
+                self.request_reset_at(tx.header.seq);
             }
-            self.request(Due::RST);
             return;
         }
         if self.state() == State::Closed {

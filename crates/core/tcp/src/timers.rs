@@ -581,8 +581,7 @@ impl Connection {
 
     /// The error of a peer that is silent: what ICMP said since it was last heard, or just that.
     pub(crate) fn silence(&self) -> Error {
-        let said = self.cold().and_then(|cold| cold.soft_error);
-        said.filter(|(_, una)| *una == self.snd.una()).map_or(Error::TimedOut, |(error, _)| error)
+        self.soft_error().unwrap_or(Error::TimedOut)
     }
 
     /// Keepalive counts from the last segment received, so receiving need not touch the timer.

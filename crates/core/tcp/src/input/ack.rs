@@ -163,8 +163,7 @@ impl Connection {
 
     /// May the window grow for what arrived out of order?
     fn grows_reordered(&self, cx: &Cx<'_>) -> bool {
-        cx.config.quirks.grow_reordered
-            && self.cold().is_some_and(|cold| u32::from(cold.reordering.degree) > DUP_THRESH)
+        cx.config.quirks.grow_reordered && u32::from(self.reordering().degree) > DUP_THRESH
     }
 
     /// Updates the recovery under way by an acknowledgment: `before` bytes were SACKed when it came.

@@ -141,8 +141,6 @@ impl Connection {
 
     /// `<SEQ=SEG.ACK><CTL=RST>` (RFC 9293, section 3.10.7): the connection itself goes on.
     pub(crate) fn answer_with_reset(&mut self, seg: &Segment<'_>) {
-        self.cold_mut().reset_seq = seg.ack;
-        self.bits.set(Bits::RESET_AT);
-        self.request(Due::RST);
+        self.request_reset_at(seg.ack);
     }
 }

@@ -26,7 +26,7 @@ use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::recovery::frto::Frto;
 use crate::recovery::prr::Prr;
-use crate::recovery::rack::Rack;
+use crate::recovery::rack::{Rack, Reordering};
 use crate::recovery::resent::Resent;
 use crate::recovery::scoreboard::{DUP_THRESH, Sacked, Scoreboard};
 use crate::scale::ts_before;
@@ -100,6 +100,20 @@ struct Loss {
     urgent: bool,
 }
 
+/// What outlives a recovery.
+#[derive(Debug)]
+pub(crate) struct Learned {
+    reordering: Reordering,
+    /// SND.NXT when the tail loss probe had left (TLP.end_seq).
+    probe_end: Seq,
+}
+
+impl Learned {
+    pub(crate) fn new(una: Seq) -> Learned {
+        Learned { reordering: Reordering::new(), probe_end: una }
+    }
+}
+
 /// What the peer misses, or may miss.
 #[derive(Default, Debug)]
 pub(crate) struct Recovery {
@@ -166,6 +180,11 @@ impl Recovery {
 impl Connection {
     pub(crate) fn phase(&self) -> Phase {
         self.recovery.phase()
+    }
+
+    /// What is known of reordering on the path.
+    pub(crate) fn reordering(&self) -> Reordering {
+        self.cold().map_or(Reordering::new(), |cold| cold.recovery.reordering)
     }
 
     /// The peer SACKs `blocks`; those below `una` tell of duplicates.
@@ -576,7 +595,7 @@ impl Connection {
             // The peer's reports of duplicates come within a round trip, if at all.
             loss.reports_until = Some(self.snd.nxt()).filter(|_| sack && loss.again > loss.needless);
             if self.cold().is_some() {
-                self.cold_mut().reordering.on_recovery_end();
+                self.cold_mut().recovery.reordering.on_recovery_end();
             }
             let info = self.signal_info(cx);
             let ended = core::mem::replace(&mut self.loss().phase, Phase::Disorder);
@@ -667,7 +686,7 @@ impl Connection {
         if signal == Signal::Loss {
             // What was taken for lost was late: the path reorders, though no SACK may have shown it (RFC 8985, section
             // 6.2, step 2).
-            self.cold_mut().reordering.on_overtaken(0);
+            self.cold_mut().recovery.reordering.on_overtaken(0);
         }
         self.control.on_spurious(signal, cx.now);
         self.note(cx, Incident::RecoveryLeft { needless: true });

@@ -241,11 +241,11 @@ impl Connection {
             loss.rack.rtt = loss.rack.rtt.max(now.wrapping_sub(at));
         }
         if let Some(segments) = degree {
-            self.cold_mut().reordering.on_overtaken(segments);
+            self.cold_mut().recovery.reordering.on_overtaken(segments);
         }
         // Before anything was overtaken the window was not too narrow: the duplicate has another cause.
-        if sacked.dsack.is_some() && self.cold().is_some_and(|cold| cold.reordering.seen > 0) {
-            self.cold_mut().reordering.on_duplicate(una, nxt);
+        if sacked.dsack.is_some() && self.reordering().seen > 0 {
+            self.cold_mut().recovery.reordering.on_duplicate(una, nxt);
         }
     }
 
@@ -294,7 +294,7 @@ impl Connection {
         if config.rack & BY_TIME == 0 {
             return if sure { 0 } else { u32::MAX };
         }
-        let reordering = self.cold().map_or(Reordering::new(), |cold| cold.reordering);
+        let reordering = self.reordering();
         if reordering.seen == 0 && sure {
             return 0;
         }

@@ -97,7 +97,7 @@ impl Connection {
             self.resent(cx, stretch);
             self.plan_old(cx, stretch)
         };
-        self.cold_mut().probe_end = self.snd.nxt();
+        self.cold_mut().recovery.probe_end = self.snd.nxt();
         Some(plan)
     }
 
@@ -119,7 +119,7 @@ impl Connection {
 
     /// Where the flight ended when the probe had left (TLP.end_seq).
     pub(crate) fn probe_end(&self) -> Seq {
-        self.cold().map_or(self.snd.una(), |cold| cold.probe_end)
+        self.cold().map_or(self.snd.una(), |cold| cold.recovery.probe_end)
     }
 
     /// An acknowledgment while a probe is out, before SND.UNA moves (section 7.4.2): is the flight's end known to
