@@ -63,7 +63,7 @@ pub(crate) fn running(pid: Option<u32>) -> Result<Vec<(u32, PathBuf)>, String> {
 /// It is gone, or another user's, or does not listen.
 pub(crate) fn ask(pid: u32, path: &Path, question: &str) -> Result<UnixStream, Unasked> {
     let failed = |e: std::io::Error| Unasked::Failed(format!("{}: {e}", path.display()));
-    let mut socket = pio::local::connect(path).map_err(|e| match e.kind() {
+    let mut socket = pio::unix_socket::connect(path).map_err(|e| match e.kind() {
         ErrorKind::ConnectionRefused => {
             // A process that was killed leaves its socket behind. Another user's is not ours to remove.
             let _ = std::fs::remove_file(path);
@@ -87,7 +87,7 @@ fn refusal(pid: u32, path: &Path) -> String {
     let owner = std::fs::symlink_metadata(path).or_else(|_| std::fs::metadata(format!("/proc/{pid}")));
     match owner {
         Ok(meta) => {
-            let user = pio::local::user_name(meta.uid());
+            let user = pio::unix_socket::user_name(meta.uid());
             format!("process {pid} is {user}'s, and so is its stack: ask as {user}, or with sudo")
         }
         Err(_) => {

@@ -1,10 +1,10 @@
 //! The state of an interface, and the rights of this process, as the kernel tells them before any port opens: for
 //! people who ask what a link will do.
 
-use crate::holder;
 use crate::netlink::{self, Monitor, Scope, XdpFeatures};
 use crate::open::OpenError;
 use crate::port::{NetEvent, Route};
+use crate::processes;
 use crate::userns::{CAP_BPF, CAP_IPC_LOCK, CAP_NET_ADMIN, CAP_NET_RAW, has_capability};
 use crate::xdp::device::Ethtool;
 use base::Addr;
@@ -86,7 +86,7 @@ pub fn inspect(name: &str) -> Result<Inspection, OpenError> {
         // Before Linux 6.3 it is unknown.
         features: netlink::xdp_features(found.index).unwrap_or_default(),
         offloads: ethtool.offloads(),
-        xdp_holders: holder::holders(found.index).iter().map(ToString::to_string).collect(),
+        xdp_holders: processes::holders(found.index).iter().map(ToString::to_string).collect(),
         addresses: Vec::new(),
         routes: Vec::new(),
         neighbours: Vec::new(),

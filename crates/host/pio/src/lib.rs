@@ -2,21 +2,16 @@
 //!
 //! One of the seven crates where `unsafe` lives.
 
-mod beacon;
-mod doze;
 #[cfg(feature = "dpdk")]
 mod dpdk;
+mod epoll_timer;
 mod extensions;
 pub mod fuzz;
 mod group;
-mod holder;
 mod inspect;
 mod interfaces;
 mod layers;
-mod ledger;
-pub mod local;
-mod look;
-mod lot;
+mod messages;
 pub mod netlink;
 mod nic;
 mod open;
@@ -26,26 +21,26 @@ mod pcap;
 mod peer_hash;
 mod port;
 mod ports;
+mod processes;
+mod reattach;
 pub mod regular;
-mod returns;
-mod shared;
+mod shared_dir;
 mod shm;
-mod spread;
+mod sleep;
 mod sum;
 mod sys;
 mod tap;
 #[cfg(test)]
 mod testnet;
+pub mod unix_socket;
 mod user;
 pub mod userns;
 mod vnet;
-mod watch;
 pub mod xdp;
 
-pub use beacon::Beacon;
-pub use doze::{sleep_on, wait, wake_precisely};
 #[cfg(feature = "dpdk")]
 pub use dpdk::{Dpdk, DpdkConfig, open_dpdk};
+pub use epoll_timer::EpollTimer;
 pub use inspect::{Inspection, capabilities, inspect, lockable_memory, missing_capabilities};
 pub use interfaces::{addresses_of, has_interface};
 pub use layers::Layer;
@@ -59,6 +54,7 @@ pub use pair::{Pair, PairConfig, pair};
 pub use pcap::{Pcap, PcapConfig, open_pcap};
 pub use port::*;
 pub use shm::{Shm, ShmConfig, open_shm};
+pub use sleep::{sleep_on, wait, wake_precisely};
 pub use sum::summer;
 pub use sys::process_cpu;
 pub use tap::{Tap, TapConfig, open_tap};

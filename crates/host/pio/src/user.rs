@@ -4,9 +4,9 @@
 //! process that gives up root keeps those and no others: for itself alone ([`give_up_root`]), or for the programs that
 //! it becomes, too ([`User::enter`]).
 
-use crate::local::ROOM;
 use crate::open::OpenError;
 use crate::sys::check;
+use crate::unix_socket::ROOM;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;

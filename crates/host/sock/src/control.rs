@@ -25,7 +25,7 @@ use crate::settings::ControlLevel;
 use crate::sockets::Sockets;
 use crate::tree::{Access, Node, Tree, TreeError};
 use base::Duration;
-use pio::local;
+use pio::unix_socket;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -100,7 +100,7 @@ pub fn serve_in(opened: &Opened, places: &Places) -> std::io::Result<Control> {
         // A socket of this number is left over from a process that has long gone.
         _ => {}
     }
-    let listener = local::listen_privately(&path)
+    let listener = unix_socket::listen_privately(&path)
         .map_err(|e| std::io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
     let shared = Arc::new(Shared {
         stacks: opened.stacks.iter().map(Arc::downgrade).collect(),
@@ -156,14 +156,14 @@ impl Shared {
     fn serve(&self, mut client: UnixStream) -> std::io::Result<()> {
         client.set_read_timeout(Some(SILENCE))?;
         client.set_write_timeout(Some(STALL))?;
-        let user = local::peer_user(&client)?;
+        let user = unix_socket::peer_user(&client)?;
         let line = match question(&mut client) {
             Ok(line) => line,
             Err(why) => return refuse(&mut client, &why),
         };
-        let own = local::own_user();
+        let own = unix_socket::own_user();
         if ![0, own].contains(&user) {
-            let (own, other) = (local::user_name(own), local::user_name(user));
+            let (own, other) = (unix_socket::user_name(own), unix_socket::user_name(user));
             return refuse(
                 &mut client,
                 &format!(

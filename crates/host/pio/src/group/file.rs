@@ -3,7 +3,7 @@
 use super::table::Table;
 use super::{flows, handovers, table};
 use crate::ports::Place;
-use crate::shared;
+use crate::shared_dir;
 use crate::sys::{self, Lock, check};
 use base::{Duration, Instant};
 use std::ffi::CString;
@@ -85,11 +85,11 @@ impl GroupFile {
     /// Opens the file of the group of `place` on interface `ifindex` of the caller's network, made if it is not there.
     /// The right to change the group is held from here: a file without members that nothing holds is swept.
     pub(super) fn open(ifindex: u32, place: &Place) -> io::Result<Find> {
-        let path = shared::own()?.join(prefix(ifindex, place.port)? + &suffix(place));
+        let path = shared_dir::own()?.join(prefix(ifindex, place.port)? + &suffix(place));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         for _ in 0..TRIES {
-            let file = GroupFile { path: path.clone(), file: shared::open(&mut options, &path)?.into() };
+            let file = GroupFile { path: path.clone(), file: shared_dir::open(&mut options, &path)?.into() };
             let (len, table_len) = (file.file.metadata()?.len(), table::LEN as u64);
             // Whoever comes first gives it its size, and another one that comes at once gives it the same.
             if len == 0 || len != table_len && !file.has_members() {
@@ -209,7 +209,7 @@ impl GroupFile {
     /// Does a group with living members have a place of the same port that overlaps this one?
     pub(super) fn others_overlap(&self, ifindex: u32, place: &Place) -> io::Result<bool> {
         let prefix = prefix(ifindex, place.port)?;
-        for entry in fs::read_dir(shared::own()?)?.flatten() {
+        for entry in fs::read_dir(shared_dir::own()?)?.flatten() {
             let name = entry.file_name();
             let other =
                 name.to_str().and_then(|n| n.strip_prefix(&prefix)).and_then(|s| place_of(place.port, s));
@@ -217,7 +217,7 @@ impl GroupFile {
             debug_assert_eq!(other.port, place.port);
             // One that goes away meanwhile has no members.
             let mut options = File::options();
-            let Ok(file) = shared::open(options.read(true).write(true), &entry.path()) else { continue };
+            let Ok(file) = shared_dir::open(options.read(true).write(true), &entry.path()) else { continue };
             let group = GroupFile { path: entry.path(), file: file.into() };
             if group.has_members() {
                 return Ok(true);
@@ -233,7 +233,7 @@ impl GroupFile {
 /// # Errors
 /// The directory is not to be had.
 pub(crate) fn sweep(but: Option<&Path>) -> io::Result<()> {
-    for entry in fs::read_dir(shared::own()?)?.flatten() {
+    for entry in fs::read_dir(shared_dir::own()?)?.flatten() {
         let path = entry.path();
         let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(NAME));
         if !named || Some(&*path) == but {
@@ -241,7 +241,7 @@ pub(crate) fn sweep(but: Option<&Path>) -> io::Result<()> {
         }
         // One that goes away meanwhile is what we want, and one that changes lives.
         let mut options = File::options();
-        let Ok(file) = shared::open(options.read(true).write(true), &path) else { continue };
+        let Ok(file) = shared_dir::open(options.read(true).write(true), &path) else { continue };
         let group = GroupFile { path, file: file.into() };
         let mut word = [0; 8];
         let held = match group.file.read_exact_at(&mut word, table::TURN_AT) {

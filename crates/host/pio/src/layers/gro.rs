@@ -11,7 +11,7 @@
 //! in place. The smallest pool of a port has twice as many frames as are held at most. Whatever is not sound goes up
 //! too: the stack counts it.
 
-use crate::look::{ip_start, judge, look};
+use super::classify::{classify, ip_start, judge};
 use crate::port::{BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxChecksum, RxPacket};
 use ::wire::checksum::Summer;
 use base::{Duration, FlowKey, Instant};
@@ -120,7 +120,7 @@ impl Gro {
             let others = packets.as_slice().iter().take_while(|packet| packet.meta.more).count() + 1;
             let whole = packet.frame.len()
                 + packets.as_slice().iter().take(others).map(|packet| packet.frame.len()).sum::<usize>();
-            if let Some(seen) = look(packet.frame.data(), whole, caps.medium) {
+            if let Some(seen) = classify(packet.frame.data(), whole, caps.medium) {
                 self.engine.on_other(&seen.key, (up.hash)(&seen.key));
                 self.hand_up(up);
             }
@@ -149,7 +149,7 @@ impl Gro {
         }
         let bytes = packet.frame.data();
         let ours = caps.medium == Medium::Ip || bytes.first_chunk() == Some(&caps.mac);
-        let Some(seen) = ours.then(|| look(bytes, bytes.len(), caps.medium)).flatten() else {
+        let Some(seen) = ours.then(|| classify(bytes, bytes.len(), caps.medium)).flatten() else {
             return up.packets.push(packet);
         };
         if unsure {

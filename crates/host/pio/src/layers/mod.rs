@@ -1,6 +1,7 @@
 //! Ports that stand on another port and change what passes, or only look.
 
 pub(crate) mod card;
+pub(crate) mod classify;
 pub(crate) mod gro;
 pub(crate) mod lanes;
 pub(crate) mod steer;

@@ -4,6 +4,8 @@ mod configure;
 mod known;
 mod message;
 mod netdev;
+mod port_monitor;
+
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -13,6 +15,7 @@ pub use configure::{
 };
 
 pub use netdev::{XdpFeatures, xdp_features};
+pub(crate) use port_monitor::PortMonitor;
 
 use crate::port::{NetEvent, Route};
 use crate::sys::{self, SockAddr};

@@ -18,9 +18,9 @@
 use super::filter::{self, Shared, Spread};
 use crate::extensions;
 use crate::group::{Member, Watcher};
-use crate::ledger;
 use crate::peer_hash::PeerHash;
 use crate::port::{ClaimError, PortClaim};
+use crate::ports::outgoing;
 use crate::ports::{ANY4, ANY6, Binding, EXACT, Place, refusal, sharing_ends};
 use crate::sys::{self, check};
 use base::{Addr, Instant};
@@ -198,7 +198,7 @@ impl SilencedPorts {
             Some(self.silence(&key, consent, false).map_err(refusal)?)
         };
         // Only now that the kernel keeps it for us: see there.
-        if ledger::is_taken(self.ifindex(), claim.port).map_err(ClaimError::Os)? {
+        if outgoing::is_taken(self.ifindex(), claim.port).map_err(ClaimError::Os)? {
             return Err(ClaimError::InUse);
         }
         let member = group.map(|(member, _)| Arc::new(member));
@@ -282,7 +282,7 @@ impl SilencedPorts {
             let failed = |error: io::Error| format!("port {}: {error}", key.place.port);
             // The old one is dropped only then, so that the port is never free.
             entry.silencer = Some(self.silence(key, Consent::Never, true).map_err(failed)?);
-            if ledger::is_taken(self.ifindex(), key.place.port).map_err(failed)? {
+            if outgoing::is_taken(self.ifindex(), key.place.port).map_err(failed)? {
                 return Err(format!("port {} is in use by another program", key.place.port));
             }
         }

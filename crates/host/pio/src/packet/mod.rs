@@ -26,7 +26,7 @@
 
 mod claims;
 mod filter;
-mod returns;
+mod reattach;
 mod ring;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -35,20 +35,20 @@ pub(crate) use ring::fuzz;
 
 use crate::group::Member;
 use crate::interfaces::stands_alone;
-use crate::lot::Lot;
+use crate::messages::MessageBatch;
+use crate::netlink::PortMonitor;
 use crate::netlink::{self, Monitor, Scope};
 use crate::open::OpenError;
 use crate::port::*;
 use crate::ports::Place;
-use crate::shared;
+use crate::shared_dir;
 use crate::sys;
 use crate::vnet;
-use crate::watch::Watch;
 use ::ring::{Frame, GrowingPool};
 use base::{Addr, FlowKey, Instant};
 use claims::SilencedPorts;
 use libc::SOL_PACKET;
-use returns::Fresh;
+use reattach::Fresh;
 use ring::Ring;
 use std::cell::Cell;
 use std::io;
@@ -67,7 +67,7 @@ const POOLS_MAX: usize = 4;
 /// Bytes the kernel may hold for us each way.
 const SOCKET_BUFFER: i32 = 16 << 20;
 
-const _: () = assert!(HEADER + LINK_HEADER + SUPER + crate::spread::start_of(u32::MAX) <= SLOT);
+const _: () = assert!(HEADER + LINK_HEADER + SUPER + vnet::start_of(u32::MAX) <= SLOT);
 const _: () = assert!(SLOTS as usize >= 2 * BATCH_MAX);
 
 /// How frames come from the kernel.
@@ -122,12 +122,12 @@ pub struct Packet {
     whole: bool,
     pool: GrowingPool,
     ring: Option<Ring>,
-    lot: Lot,
+    messages: MessageBatch,
     /// Frames whose places the next receiving call fills.
     staged: Vec<Frame>,
     /// How many are worth staging: few when little comes.
     appetite: usize,
-    watch: Watch,
+    monitor: PortMonitor,
     /// Groups of processes that share a port of ours.
     shared: Vec<Shared>,
     /// Packets go straight to the driver, past the queueing discipline.
@@ -191,7 +191,8 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
         },
         _ => OpenError::os(&format!("open packet:{name}"), error),
     };
-    shared::sweep(config.share != 0).map_err(|e| OpenError::os("open the directory of shared ports", e))?;
+    shared_dir::sweep(config.share != 0)
+        .map_err(|e| OpenError::os("open the directory of shared ports", e))?;
     let interface = netlink::interface(name).map_err(failed)?.ok_or_else(|| OpenError::no_interface(name))?;
     let queues = config.queues.max(1);
     if !config.whole {
@@ -309,8 +310,8 @@ impl Packet {
             join_group(socket.as_raw_fd(), group, &claims)?;
         }
         let tells = caps.queue == 0;
-        let mut watch = Watch::new(ifindex, if whole { Scope::Link } else { Scope::All })?;
-        claims.news_fds().into_iter().for_each(|fds| watch.watch_also(fds));
+        let mut monitor = PortMonitor::new(ifindex, if whole { Scope::Link } else { Scope::All })?;
+        claims.news_fds().into_iter().for_each(|fds| monitor.watch_also(fds));
         Ok(Packet {
             caps,
             socket,
@@ -318,10 +319,10 @@ impl Packet {
             whole,
             pool: GrowingPool::new(POOLS_MAX, SLOTS, SLOT)?,
             ring,
-            lot: Lot::new(),
+            messages: MessageBatch::new(),
             staged: Vec::with_capacity(BATCH_MAX),
             appetite: BATCH_MAX,
-            watch,
+            monitor,
             shared: Vec::new(),
             direct: true,
             down: false,
@@ -337,7 +338,7 @@ impl Packet {
 
     /// Returns the descriptors to sleep on.
     pub(crate) fn poll_fds(&self) -> impl Iterator<Item = RawFd> {
-        self.watch.poll_fds(self.fd())
+        self.monitor.poll_fds(self.fd())
     }
 
     fn fd(&self) -> RawFd {
@@ -385,7 +386,7 @@ impl Packet {
                 return false;
             }
             let Some(mut frame) = self.pool.take() else { return false };
-            let start = crate::spread::start_of(frame.index());
+            let start = vnet::start_of(frame.index());
             let len = slot.bytes.len();
             if slot.truncated || len > SLOT - start {
                 self.counts.rx_truncated += 1;
@@ -411,18 +412,18 @@ impl Packet {
         if self.staged.is_empty() || room == 0 {
             return Ok(());
         }
-        self.lot.clear();
+        self.messages.clear();
         for frame in self.staged.iter_mut().take(room) {
-            let start = crate::spread::start_of(frame.index());
-            self.lot.push(&mut frame.slot_mut()[start..]);
+            let start = vnet::start_of(frame.index());
+            self.messages.push(&mut frame.slot_mut()[start..]);
         }
         // SAFETY: the places lie in frames that are staged, and nothing touches those before this returns.
-        let got = unsafe { self.lot.receive(self.socket.as_raw_fd()) }?;
+        let got = unsafe { self.messages.receive(self.socket.as_raw_fd()) }?;
         self.appetite = (2 * got).clamp(8, BATCH_MAX);
         // Emptied and put back below, so that frames can be moved out in order.
         let mut staged = std::mem::take(&mut self.staged);
         for (index, mut frame) in staged.drain(..got).enumerate() {
-            let (message, start) = (self.lot.got(index), crate::spread::start_of(frame.index()));
+            let (message, start) = (self.messages.got(index), vnet::start_of(frame.index()));
             if message.truncated {
                 self.counts.rx_truncated += 1;
                 self.pool.retire(frame);
@@ -437,7 +438,7 @@ impl Packet {
         Ok(())
     }
 
-    /// Put the header before packet `index` of the batch and its place in the lot. False if it may not be
+    /// Put the header before packet `index` of the batch and its place in the messages. False if it may not be
     /// sent.
     fn stage(&mut self, packet: &mut TxPacket) -> bool {
         let longest = if self.caps.tso_max == 0 { 0 } else { self.caps.tso_max + LINK_HEADER };
@@ -450,16 +451,16 @@ impl Packet {
         let len = HEADER + frame.len();
         let bytes = &mut frame.slot_mut()[start..start + len];
         header.emit(bytes, HEADER);
-        self.lot.push(bytes);
+        self.messages.push(bytes);
         true
     }
 
-    /// Send one lot from the front of the batch; how many packets left it, sent or not.
-    fn tx_lot(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        self.lot.clear();
+    /// Send one batch of messages from the front of the batch; how many packets left it, sent or not.
+    fn tx_messages(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        self.messages.clear();
         let mut refused = None;
         for (index, packet) in batch.iter_mut().enumerate() {
-            if self.lot.is_full() {
+            if self.messages.is_full() {
                 break;
             }
             if !self.stage(packet) {
@@ -473,13 +474,13 @@ impl Packet {
             return Ok(1);
         }
         // SAFETY: the places lie in frames of the batch, which nothing touches before this returns.
-        let sent = match unsafe { self.lot.send(self.socket.as_raw_fd()) } {
+        let sent = match unsafe { self.messages.send(self.socket.as_raw_fd()) } {
             Ok(sent) => {
                 self.counts.tx += sent as u64;
                 sent
             }
             Err(error) => match error.raw_os_error() {
-                Some(libc::EINTR) => return self.tx_lot(batch),
+                Some(libc::EINTR) => return self.tx_messages(batch),
                 Some(libc::EAGAIN) => 0,
                 Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => return Err(self.failure(error)),
                 // The interface does not cut super-segments, or its ring is full. The queueing discipline's way cuts
@@ -489,7 +490,7 @@ impl Packet {
                     let off = 0_i32;
                     sys::set_option(self.fd(), SOL_PACKET, libc::PACKET_QDISC_BYPASS, &off)
                         .map_err(|error| self.failure(error))?;
-                    return self.tx_lot(batch);
+                    return self.tx_messages(batch);
                 }
                 // The device's own queue is full, or the packet is not to its taste: it is lost, as on any
                 // wire.
@@ -573,7 +574,7 @@ impl PacketIo for Packet {
 
     fn take(&mut self) -> Option<Frame> {
         let mut frame = self.pool.take().or_else(|| self.staged.pop())?;
-        frame.set_range(crate::spread::start_of(frame.index()) + HEADER, 0);
+        frame.set_range(vnet::start_of(frame.index()) + HEADER, 0);
         Some(frame)
     }
 
@@ -603,7 +604,7 @@ impl PacketIo for Packet {
         let mut taken = 0;
         self.blocked = false;
         while !batch.is_empty() {
-            match self.tx_lot(batch) {
+            match self.tx_messages(batch) {
                 Ok(0) => {
                     self.blocked = true;
                     self.counts.tx_full += 1;
@@ -618,7 +619,8 @@ impl PacketIo for Packet {
     }
 
     fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
-        Ok(!self.ring.as_ref().is_some_and(Ring::has_rest) && self.watch.arm(self.fd(), self.blocked, fds)?)
+        Ok(!self.ring.as_ref().is_some_and(Ring::has_rest)
+            && self.monitor.arm(self.fd(), self.blocked, fds)?)
     }
 
     fn claims(&mut self) -> Option<&mut dyn Claims> {
@@ -651,7 +653,7 @@ impl PacketIo for Packet {
             ("gone_ms", self.gone.map_or(0, |since| sys::monotonic().since(since).as_millis() as u64)),
             ("returns", counts.returns),
         ];
-        all.extend(self.watch.stats());
+        all.extend(self.monitor.stats());
         all
     }
 }
@@ -707,8 +709,8 @@ impl Sharing for Packet {
 
 impl NetEvents for Packet {
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        self.watch.net_events(&mut self.caps, &mut self.down, events);
-        if self.watch.take_left() || self.gone.is_some() {
+        self.monitor.net_events(&mut self.caps, &mut self.down, events);
+        if self.monitor.take_left() || self.gone.is_some() {
             self.seek(events);
         }
         // Even without a group now: what one that was left says must be heard, or it would end every sleep.
@@ -718,7 +720,7 @@ impl NetEvents for Packet {
     }
 
     fn resolve(&mut self, addr: Addr) {
-        self.watch.resolve(addr);
+        self.monitor.resolve(addr);
     }
 }
 

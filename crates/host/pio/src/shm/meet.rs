@@ -10,7 +10,7 @@
 
 use super::lane;
 use crate::sys::{self, check, check_len};
-use crate::{local, regular, shared};
+use crate::{regular, shared_dir, unix_socket};
 use ring::shared::SharedMemory;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -133,7 +133,7 @@ fn listen(path: &Path) -> io::Result<Option<Role>> {
         Ok(meta) if !meta.file_type().is_socket() => {
             return Err(refused(path, &format!("it is no socket but {}", regular::kind(meta.file_type()))));
         }
-        Ok(meta) if !is_trusted(meta.uid()) => return Err(shared::foreign(path, meta.uid())),
+        Ok(meta) if !is_trusted(meta.uid()) => return Err(shared_dir::foreign(path, meta.uid())),
         Ok(_) => std::fs::remove_file(path)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
@@ -159,7 +159,7 @@ fn check_directory(path: &Path) -> io::Result<()> {
     let meta = std::fs::metadata(dir)?;
     let name = dir.display();
     let why = if !is_trusted(meta.uid()) {
-        format!("{name}: the directory belongs to {}; choose another", local::user_name(meta.uid()))
+        format!("{name}: the directory belongs to {}; choose another", unix_socket::user_name(meta.uid()))
     } else if meta.mode() & 0o022 != 0 && meta.mode() & libc::S_ISVTX == 0 {
         format!("{name}: other users may replace files there; take that away (`chmod go-w {name}`)")
     } else {
@@ -178,8 +178,10 @@ fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
     loop {
         let options = &mut std::fs::OpenOptions::new();
         // Read, too: a FIFO that is opened for both does not wait.
-        let file =
-            shared::open(options.create(true).truncate(false).read(true).write(true).mode(PRIVATE), path)?;
+        let file = shared_dir::open(
+            options.create(true).truncate(false).read(true).write(true).mode(PRIVATE),
+            path,
+        )?;
         if file.metadata()?.mode() & 0o077 != 0 {
             file.set_permissions(std::fs::Permissions::from_mode(PRIVATE))?;
         }
@@ -200,7 +202,7 @@ fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
 
 /// Returns true if the process at the other end is root's or this user's.
 fn is_friend(connection: &OwnedFd) -> io::Result<bool> {
-    local::peer(connection.as_raw_fd()).map(is_trusted)
+    unix_socket::peer(connection.as_raw_fd()).map(is_trusted)
 }
 
 fn accept(listener: &OwnedFd) -> io::Result<Option<Partner>> {

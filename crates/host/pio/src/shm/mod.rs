@@ -13,9 +13,9 @@ mod tests;
 
 use crate::open::OpenError;
 use crate::port::*;
-use crate::spread::start_of;
 use crate::sys::{self, interest};
 use crate::vnet;
+use crate::vnet::start_of;
 use base::Duration;
 pub(crate) use lane::fuzz;
 use lane::{Broken, Consumer, FRAME_MAX, Producer};

@@ -25,21 +25,21 @@ impl NetEvents for Tap {
     /// The kernel's end of the cable has addresses and routes of its own, which are not ours: only MTU and
     /// link state concern us.
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        self.watch.net_events(&mut self.caps, &mut self.down, events);
+        self.monitor.net_events(&mut self.caps, &mut self.down, events);
     }
 }
 
 #[cfg(test)]
 mod tests;
 
-use crate::holder;
+use crate::netlink::PortMonitor;
 use crate::netlink::{self, Scope};
 use crate::open::OpenError;
 use crate::port::*;
-use crate::spread::start_of;
+use crate::processes;
 use crate::sys::{self, check_len};
 use crate::vnet;
-use crate::watch::Watch;
+use crate::vnet::start_of;
 use base::Addr;
 use ring::{Frame, GrowingPool};
 use std::io::{self, IoSlice};
@@ -94,7 +94,7 @@ pub struct Tap {
     caps: Caps,
     fd: OwnedFd,
     pool: GrowingPool,
-    watch: Watch,
+    monitor: PortMonitor,
     /// The link is down, as far as the monitor told.
     down: bool,
     /// The kernel had no room for a write.
@@ -118,7 +118,7 @@ pub fn open_tap(config: &TapConfig) -> Result<Vec<Tap>, OpenError> {
     let (first, name, multi) = attach_first(config)?;
     // The kernel deals flows out among all queues, so two programs would have half of each other's connections. Looked
     // at once we hold one: of two that start at the same time, one at least sees the other.
-    let others: Vec<_> = holder::tap_holders(&name).iter().map(ToString::to_string).collect();
+    let others: Vec<_> = processes::tap_holders(&name).iter().map(ToString::to_string).collect();
     if !others.is_empty() {
         let help =
             format!("{} is attached to it; stop that first, or choose another name", others.join(", "));
@@ -247,10 +247,10 @@ fn explain(config: &TapConfig, error: io::Error) -> OpenError {
 
 impl Tap {
     fn new(fd: OwnedFd, caps: Caps) -> io::Result<Tap> {
-        let watch = Watch::new(caps.ifindex.unwrap_or(0), Scope::Link)?;
+        let monitor = PortMonitor::new(caps.ifindex.unwrap_or(0), Scope::Link)?;
         let pool = GrowingPool::new(POOLS_MAX, SLOTS, SLOT)?;
         let counts = Counts::default();
-        Ok(Tap { caps, fd, pool, watch, down: false, blocked: false, counts })
+        Ok(Tap { caps, fd, pool, monitor, down: false, blocked: false, counts })
     }
 
     /// Read one frame into a slot: where it lies and what is known of it. `Ok(None)` if it made no sense.
@@ -379,7 +379,7 @@ impl PacketIo for Tap {
     }
 
     fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
-        self.watch.arm(self.fd.as_raw_fd(), self.blocked, fds)
+        self.monitor.arm(self.fd.as_raw_fd(), self.blocked, fds)
     }
 
     fn gather(&mut self) -> Option<&mut dyn TxGather> {
@@ -401,7 +401,7 @@ impl PacketIo for Tap {
             ("tx_invalid", counts.tx_invalid),
             ("no_frame", self.pool.refused()),
         ];
-        all.extend(self.watch.stats());
+        all.extend(self.monitor.stats());
         all
     }
 }

@@ -10,7 +10,7 @@
 //! and no descriptor stays). The stack keeps such a port for a while after its last connection, so that using
 //! it again costs nothing.
 //!
-//! Other processes of ours see in a [ledger](crate::ledger) which those are, and keep off them.
+//! Other processes of ours see in a [file](crate::ports::outgoing) which those are, and keep off them.
 //!
 //! An interface that was deleted and is back is another one to the kernel: [`SteeredPorts::inherit`] takes the ports
 //! there.
@@ -21,8 +21,8 @@
 use super::bpf::LocalKey;
 use super::bpf::program::{LEASE_SHIFT, LEASE_UNIT, MARKS, SHARED4, SHARED6};
 use super::bpf::sys as bpf;
-use crate::ledger::Ledger;
 use crate::port::{ClaimError, PortClaim};
+use crate::ports::outgoing::OutgoingPorts;
 use crate::ports::{Binding, EXACT, Place, refusal, sharing_ends};
 use crate::sys;
 use base::{Addr, Instant};
@@ -102,7 +102,7 @@ struct Table {
     /// Those it lost: when it is deleted it loses all first, and its successor will have them.
     former: BTreeSet<Addr>,
     /// For other processes to see.
-    ledger: Option<Ledger>,
+    outgoing: Option<OutgoingPorts>,
 }
 
 impl Table {
@@ -112,7 +112,7 @@ impl Table {
     }
 
     fn note(&mut self, port: u16, ours: bool) -> io::Result<()> {
-        self.ledger.as_mut().map_or(Ok(()), |ledger| ledger.note(port, ours))
+        self.outgoing.as_mut().map_or(Ok(()), |outgoing| outgoing.note(port, ours))
     }
 }
 
@@ -133,9 +133,9 @@ impl SteeredPorts {
         SteeredPorts { ifindex, marks, local, table: Mutex::default() }
     }
 
-    /// We own the program that reads the claims, and say in `ledger` where connections leave from.
-    pub(super) fn keep(&self, ledger: Ledger) {
-        self.lock().ledger = Some(ledger);
+    /// We own the program that reads the claims, and say in `outgoing` where connections leave from.
+    pub(super) fn keep(&self, outgoing: OutgoingPorts) {
+        self.lock().outgoing = Some(outgoing);
     }
 
     /// The interface has this address: packets to it may be ours.
@@ -160,14 +160,14 @@ impl SteeredPorts {
     }
 
     /// Ends the notes for other processes: the program that reads the claims is on no interface.
-    pub(super) fn drop_ledger(&self) {
-        self.lock().ledger = None;
+    pub(super) fn forget_outgoing(&self) {
+        self.lock().outgoing = None;
     }
 
     /// Gives all ports back to the kernel.
     pub(super) fn give_up(&self) {
         let mut table = self.lock();
-        table.ledger = None;
+        table.outgoing = None;
         table.listening.values_mut().for_each(|entry| entry.reservation = None);
     }
 

@@ -42,7 +42,7 @@ mod lane;
 mod port;
 mod proof;
 mod queues;
-mod returns;
+mod reattach;
 mod rings;
 mod steering;
 mod supers;

@@ -2,7 +2,7 @@
 
 use super::XdpConfig;
 use super::lane::{Kick, Lane, LaneConfig, TX_METADATA};
-use super::returns::LaneCounts;
+use super::reattach::LaneCounts;
 use super::steering::Steering;
 use super::supers::Supers;
 use crate::netlink::Monitor;

@@ -7,12 +7,12 @@ use super::claims::{Marks, PORTS, SteeredPorts};
 use super::device::{Device, Ethtool};
 use super::proof::Requests;
 use super::{XdpConfig, refused};
-use crate::holder;
-use crate::ledger::Ledger;
 use crate::open::OpenError;
 use crate::port::{ClaimError, PortClaim};
-use crate::returns::Refusal;
-use crate::shared;
+use crate::ports::outgoing::OutgoingPorts;
+use crate::processes;
+use crate::reattach::Refusal;
+use crate::shared_dir;
 use crate::sys;
 use base::{Addr, Instant};
 use std::io;
@@ -131,7 +131,7 @@ impl Steering {
         let mut placed = self.lock();
         if placed.epoch == epoch {
             placed.attached = None;
-            placed.loaded.claims.drop_ledger();
+            placed.loaded.claims.forget_outgoing();
         }
     }
 
@@ -153,7 +153,7 @@ impl Steering {
         }
         sys::is_in_network(self.network).map_err(Refusal::Final)?;
         placed.attached = None;
-        placed.loaded.claims.drop_ledger();
+        placed.loaded.claims.forget_outgoing();
         let refused = |error| Refusal::of(&error, device);
         let (loaded, attached) = attach(device, hooks, self.whole).map_err(refused)?;
         let inherited = loaded.claims.inherit(&placed.loaded.claims);
@@ -253,10 +253,10 @@ fn attach(device: &Device, hooks: &[Hook], whole: bool) -> Result<(Loaded, Attac
     for &hook in hooks {
         match bpf::attach_xdp(&loaded.program, device.index, hook) {
             Ok(link) => {
-                let ledger = shared::sweep(true).and_then(|()| Ledger::new(device.index));
+                let outgoing = shared_dir::sweep(true).and_then(|()| OutgoingPorts::new(device.index));
                 loaded
                     .claims
-                    .keep(ledger.map_err(|e| refused("note the ports that connections leave from", e))?);
+                    .keep(outgoing.map_err(|e| refused("note the ports that connections leave from", e))?);
                 let refusal = last.as_ref().map(|error| refusal(device, error));
                 let attached = Attached { hook, refusal, _all_ears: all_ears, _link: link };
                 return Ok((loaded, attached));
@@ -319,7 +319,7 @@ fn is_held(error: &io::Error) -> bool {
 
 fn held(device: &Device) -> OpenError {
     let name = &device.name;
-    let holders: Vec<_> = holder::holders(device.index).iter().map(ToString::to_string).collect();
+    let holders: Vec<_> = processes::holders(device.index).iter().map(ToString::to_string).collect();
     let help = if holders.is_empty() {
         format!(
             "another XDP program is there, and no process that we can see holds it; \

@@ -8,7 +8,7 @@
 //! Differences worth knowing: these packets pass the interface's queueing discipline, and tcpdump sees them.
 
 use super::lane;
-use crate::lot::Lot;
+use crate::messages::MessageBatch;
 use crate::port::{IoError, TxBatch};
 use crate::sys::{self, check};
 use crate::vnet;
@@ -38,7 +38,7 @@ const _: () = assert!(LARGEST <= 65_535);
 pub(super) struct Supers {
     socket: OwnedFd,
     pool: FramePool,
-    lot: Lot,
+    messages: MessageBatch,
     /// Super-segments and others that the kernel took.
     pub(super) sent: u64,
     /// Packets that the kernel took and could not send.
@@ -57,7 +57,7 @@ impl Supers {
             .or_else(|_| sys::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &SOCKET_BUFFER))?;
         bind(&socket, ifindex)?;
         let pool = FramePool::new(SLOTS, SLOT)?;
-        Ok(Supers { socket, pool, lot: Lot::new(), sent: 0, lost: 0, refused: 0 })
+        Ok(Supers { socket, pool, messages: MessageBatch::new(), sent: 0, lost: 0, refused: 0 })
     }
 
     /// Sends on interface `ifindex` from now on.
@@ -96,7 +96,7 @@ impl Supers {
                 continue;
             }
             // SAFETY: the places lie in frames of the batch, which nothing touches before this returns.
-            match unsafe { self.lot.send(self.socket.as_raw_fd()) } {
+            match unsafe { self.messages.send(self.socket.as_raw_fd()) } {
                 Ok(sent) => {
                     self.sent += sent as u64;
                     self.drop_front(batch, sent, others);
@@ -121,10 +121,10 @@ impl Supers {
 
     /// Puts headers before packets from the front of the batch, up to the first that may not be sent.
     fn stage(&mut self, batch: &mut TxBatch, mtu: usize) -> usize {
-        self.lot.clear();
+        self.messages.clear();
         let mut staged = 0;
         for packet in batch {
-            if self.lot.is_full() {
+            if self.messages.is_full() {
                 break;
             }
             let frame = &mut packet.frame;
@@ -133,7 +133,7 @@ impl Supers {
             let end = start + HEADER + frame.len();
             let bytes = &mut frame.slot_mut()[start..end];
             header.emit(bytes, HEADER);
-            self.lot.push(bytes);
+            self.messages.push(bytes);
             staged += 1;
         }
         staged

@@ -3,7 +3,7 @@
 //! Each user has a directory that no other user may write: `/run/millstream` for root, `$XDG_RUNTIME_DIR/millstream` in
 //! a session, else `/tmp/millstream-NUMBER`. Names in it are public, the sockets are not.
 
-use pio::local;
+use pio::unix_socket;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -40,7 +40,7 @@ impl Places {
 
     /// Returns the directory of the calling process's user.
     pub fn directory(&self) -> PathBuf {
-        let user = local::own_user();
+        let user = unix_socket::own_user();
         // A session that is another user's is not this process's, though a program such as `su` left its name.
         let own = |dir: &&PathBuf| fs::metadata(dir).is_ok_and(|meta| meta.uid() == user);
         match (&self.named, self.session.as_ref().filter(own)) {
@@ -68,8 +68,8 @@ impl Places {
         if !meta.is_dir() {
             return refused(format!("this is no directory; {help}"));
         }
-        if ![0, local::own_user()].contains(&meta.uid()) {
-            return refused(format!("it belongs to {}; {help}", local::user_name(meta.uid())));
+        if ![0, unix_socket::own_user()].contains(&meta.uid()) {
+            return refused(format!("it belongs to {}; {help}", unix_socket::user_name(meta.uid())));
         }
         if meta.mode() & 0o022 != 0 && meta.mode() & 0o1000 == 0 {
             return refused("other users may write to it; take that away (chmod go-w)".into());

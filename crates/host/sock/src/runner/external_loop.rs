@@ -22,7 +22,7 @@ use crate::Errno;
 use crate::engine::Engine;
 use crate::sockets::{EpollEvent, Fd};
 use base::Instant;
-use pio::Beacon;
+use pio::EpollTimer;
 use ring::Sleeper;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -35,7 +35,7 @@ const TURNS: u32 = 4;
 pub struct ExternalLoop {
     runner: Weak<Runner>,
     set: Fd,
-    beacon: Arc<Beacon>,
+    beacon: Arc<EpollTimer>,
     state: Mutex<State>,
 }
 
@@ -61,7 +61,7 @@ impl ExternalLoop {
     /// There is no descriptor to be had.
     pub fn new(runner: &Arc<Runner>, set: Fd) -> io::Result<ExternalLoop> {
         let bell = bell()?;
-        let beacon = Arc::new(Beacon::new(bell.fd())?);
+        let beacon = Arc::new(EpollTimer::new(bell.fd())?);
         // What happened before is told by the first poll.
         bell.ringer().ring_anyway();
         let state = State { bell, row: None, ticket: None, rung: true, ports: Vec::new(), dated: false };

@@ -13,7 +13,7 @@
 //! finds out by its ticket, when it looks next: its steps then change nothing.
 
 use base::{Duration, Instant};
-use pio::Beacon;
+use pio::EpollTimer;
 use ring::Ringer;
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) enum Alarm {
     /// A thread: by its bell.
     Bell(Ringer),
     /// An event loop: by the descriptor that it sleeps on.
-    Loop(Ringer, Arc<Beacon>),
+    Loop(Ringer, Arc<EpollTimer>),
 }
 
 impl Alarm {

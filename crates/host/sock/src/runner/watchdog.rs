@@ -6,7 +6,7 @@ use super::lead::Alarm;
 use super::watchdog_interval::{BOUND, Found, Next, WatchdogInterval};
 use super::{LOOK_AGAIN, Machine, Rank, Runner, Shared, Waiter};
 use base::Duration;
-use pio::{Beacon, Wake};
+use pio::{EpollTimer, Wake};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ fn look<M: Machine>(runner: &Runner<M>, watchdog_interval: &mut WatchdogInterval
 }
 
 /// Is there, within this time, something that an event loop is told?
-fn is_lit(beacon: &Beacon, within: Duration) -> bool {
+fn is_lit(beacon: &EpollTimer, within: Duration) -> bool {
     matches!(pio::sleep_on(&[beacon.as_raw_fd()], Some(within)), Ok(Wake::Ready))
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Hook, Log, LogConfig, Profile, Summary};
 use base::{Duration, Instant};
-use pio::{local, regular};
+use pio::{regular, unix_socket};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -52,7 +52,7 @@ impl fmt::Display for ControlError {
                 if error.kind() != io::ErrorKind::PermissionDenied {
                     return Ok(());
                 }
-                let user = local::user_name(local::own_user());
+                let user = unix_socket::user_name(unix_socket::own_user());
                 let folder = path.parent().unwrap_or(path).display();
                 write!(
                     f,

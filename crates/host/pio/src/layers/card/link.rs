@@ -3,7 +3,7 @@
 
 use super::tally::{LinkCounters, Tally};
 use super::{CardConfig, FREE, LONG, OUT_MAX, Steered, Worker};
-use crate::look::look;
+use crate::layers::classify::classify;
 use crate::port::*;
 use crate::sum::complete;
 use crate::wait;
@@ -278,7 +278,7 @@ impl Link {
             let mut whole = 0;
             if !goes_on {
                 let bytes = pieces(&self.rx[at..]).map(|packet| packet.frame.len()).sum();
-                let seen = look(self.rx[at].frame.data(), bytes, self.io.caps().medium);
+                let seen = classify(self.rx[at].frame.data(), bytes, self.io.caps().medium);
                 hash = seen.map_or(0, |seen| self.key.strong_flow(&seen.key));
                 // By its upper half: the lower one chooses rows of the worker's table.
                 to = (((hash >> 32) * workers as u64) >> 32) as usize;

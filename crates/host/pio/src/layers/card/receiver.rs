@@ -5,7 +5,7 @@ use super::merged::merge;
 use super::round_trips::RoundTrips;
 use super::tally::{RECEIVER_ROWS, ReceiverCounters, Tally};
 use super::{CardConfig, OUT_MAX, SUPERS, Steered, Up, Worker};
-use crate::look::{ip_start, judge, look};
+use crate::layers::classify::{classify, ip_start, judge};
 use crate::port::{BATCH_MAX, Caps, Medium, RxChecksum, RxMeta, RxPacket};
 use ::wire::checksum::Summer;
 use base::{Duration, FlowKey, Instant};
@@ -109,7 +109,7 @@ impl Receiver {
         if self.pieces.is_empty() {
             self.counts.packets += 1;
             if let Some(engine) = &mut self.engine
-                && let Some(seen) = look(packet.frame.data(), whole as usize, self.medium)
+                && let Some(seen) = classify(packet.frame.data(), whole as usize, self.medium)
             {
                 engine.on_other(&seen.key, hash);
                 self.collect();
@@ -129,7 +129,7 @@ impl Receiver {
         self.counts.packets += 1;
         let Steered { mut packet, hash, .. } = steered;
         let bytes = packet.frame.data();
-        let Some(seen) = look(bytes, bytes.len(), self.medium) else {
+        let Some(seen) = classify(bytes, bytes.len(), self.medium) else {
             return self.put_control(packet, hash);
         };
         if packet.meta.checksum == RxChecksum::Unverified {

@@ -5,7 +5,7 @@ mod host;
 mod life;
 mod program;
 mod queues;
-mod returns;
+mod reattach;
 mod sharing;
 mod supers;
 mod traffic;

@@ -53,7 +53,7 @@ fn what_killed_processes_leave_is_not_listed_and_swept() {
 
 #[test]
 fn a_session_of_another_user_is_not_used() {
-    if local::own_user() != 0 {
+    if unix_socket::own_user() != 0 {
         return eprintln!("skipped: only root is sure that /proc/1 and a user's directory differ");
     }
     let dir = std::env::temp_dir().join(format!("ms-session-{}", std::process::id()));

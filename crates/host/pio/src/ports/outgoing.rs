@@ -6,7 +6,7 @@
 //! they look: of two who want the same port at once, one at least sees the other. A note counts while its author
 //! lives, who holds a lock on the file.
 
-use crate::shared;
+use crate::shared_dir;
 use crate::sys::{self, Lock};
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -22,32 +22,32 @@ const AUTHOR: i64 = LEN as i64;
 const JUDGE: i64 = AUTHOR + 1;
 
 /// The author's side.
-pub(crate) struct Ledger {
+pub(crate) struct OutgoingPorts {
     path: PathBuf,
     file: File,
     notes: Box<[u8; LEN]>,
 }
 
-/// How the names of all ledgers begin.
+/// How the names of all such files begin.
 const NAME: &str = "xdp.";
 /// How often one that another process judges, or took for a dead author's, is begun again.
 const TRIES: u32 = 20;
 
-/// How the names of the ledgers of an interface of the caller's network begin. The rest is drawn: a name is never used
+/// How the names of the files of an interface of the caller's network begin. The rest is drawn: a name is never used
 /// again, so who removes a dead author's file by its name removes no other.
 fn name(ifindex: u32) -> io::Result<String> {
     Ok(format!("{NAME}{}.{ifindex}.", sys::network()?))
 }
 
-impl Ledger {
+impl OutgoingPorts {
     /// Begins the notes on interface `ifindex` of the caller's network.
-    pub(crate) fn new(ifindex: u32) -> io::Result<Ledger> {
-        let (own, name) = (shared::own()?, name(ifindex)?);
+    pub(crate) fn new(ifindex: u32) -> io::Result<OutgoingPorts> {
+        let (own, name) = (shared_dir::own()?, name(ifindex)?);
         sweep()?;
         for _ in 0..TRIES {
             let path = own.join(format!("{name}{:016x}", sys::random_words()?[0]));
             let file =
-                shared::open(File::options().read(true).write(true).create_new(true).mode(0o600), &path)?;
+                shared_dir::open(File::options().read(true).write(true).create_new(true).mode(0o600), &path)?;
             file.set_len(LEN as u64)?;
             // A process that judges this one may be stopped: it is not waited for.
             if Lock::Take.of(file.as_fd(), JUDGE).is_err() {
@@ -59,7 +59,7 @@ impl Ledger {
             Lock::Free.of(file.as_fd(), JUDGE)?;
             // Swept before it had an author, it is begun again.
             if file.metadata()?.nlink() > 0 {
-                return Ok(Ledger { path, file, notes: Box::new([0; LEN]) });
+                return Ok(OutgoingPorts { path, file, notes: Box::new([0; LEN]) });
             }
         }
         Err(io::ErrorKind::TimedOut.into())
@@ -74,7 +74,7 @@ impl Ledger {
     }
 }
 
-impl Drop for Ledger {
+impl Drop for OutgoingPorts {
     fn drop(&mut self) {
         // Left behind it counts for nothing.
         let _ = fs::remove_file(&self.path);
@@ -86,13 +86,13 @@ impl Drop for Ledger {
 /// # Errors
 /// The directory is not to be had, or the kernel does not say who holds a lock.
 pub(crate) fn sweep() -> io::Result<()> {
-    for entry in fs::read_dir(shared::own()?)?.flatten() {
+    for entry in fs::read_dir(shared_dir::own()?)?.flatten() {
         if !entry.file_name().to_str().is_some_and(|name| name.starts_with(NAME)) {
             continue;
         }
         // A file that goes away meanwhile is swept already.
         let mut options = File::options();
-        let Ok(file) = shared::open(options.read(true).write(true), &entry.path()) else { continue };
+        let Ok(file) = shared_dir::open(options.read(true).write(true), &entry.path()) else { continue };
         if Lock::Take.of(file.as_fd(), JUDGE).is_err() {
             continue;
         }
@@ -110,12 +110,12 @@ pub(crate) fn sweep() -> io::Result<()> {
 /// Does the owner of the XDP program on interface `ifindex`, if there is one, let connections leave from `port`?
 pub(crate) fn is_taken(ifindex: u32, port: u16) -> io::Result<bool> {
     let name = name(ifindex)?;
-    for entry in shared::believed().into_iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten() {
+    for entry in shared_dir::believed().into_iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten() {
         let entry = entry?;
         if !entry.file_name().to_str().is_some_and(|file| file.starts_with(&name)) {
             continue;
         }
-        let file = match shared::open(File::options().read(true), &entry.path()) {
+        let file = match shared_dir::open(File::options().read(true), &entry.path()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             file => file?,
         };

@@ -10,9 +10,9 @@ fn authors_come_and_go_while_others_sweep() {
     std::thread::scope(|scope| {
         let sweeper = scope.spawn(|| (0..2000).try_for_each(|_| super::sweep()));
         for ifindex in (900..910).cycle() {
-            let ledger = super::Ledger::new(ifindex).expect("notes");
+            let outgoing = super::OutgoingPorts::new(ifindex).expect("notes");
             super::sweep().expect("sweeps");
-            assert!(ledger.path.exists(), "swept under its author");
+            assert!(outgoing.path.exists(), "swept under its author");
             if sweeper.is_finished() {
                 break;
             }

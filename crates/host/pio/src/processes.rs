@@ -6,12 +6,12 @@ use std::path::Path;
 
 /// A process that has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Holder {
+pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) command: String,
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (pid {})", self.command, self.pid)
     }
@@ -22,19 +22,19 @@ const PROCESSES_MAX: usize = 50_000;
 
 /// Processes of the caller's network namespace that hold an XDP link to interface `ifindex`, as far as we may look into
 /// them. In another namespace another interface has that index.
-pub(crate) fn holders(ifindex: u32) -> Vec<Holder> {
+pub(crate) fn holders(ifindex: u32) -> Vec<Process> {
     find("anon_inode:bpf_link", |fdinfo| is_link_to(fdinfo, ifindex))
 }
 
 /// Other processes of the caller's network namespace that have queues of a tap, as far as we may look into them.
-pub(crate) fn tap_holders(name: &str) -> Vec<Holder> {
+pub(crate) fn tap_holders(name: &str) -> Vec<Process> {
     let mut all = find("/dev/net/tun", |fdinfo| field(fdinfo, "iff") == Some(name));
     all.retain(|holder| holder.pid != std::process::id());
     all
 }
 
 /// Processes of the caller's network namespace with a descriptor that leads `to` there and is described so.
-fn find(to: &str, is: impl Fn(&str) -> bool) -> Vec<Holder> {
+fn find(to: &str, is: impl Fn(&str) -> bool) -> Vec<Process> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     let here = fs::read_link("/proc/thread-self/ns/net").ok();
     // Threads of a process may be in several namespaces.
@@ -47,7 +47,7 @@ fn find(to: &str, is: impl Fn(&str) -> bool) -> Vec<Holder> {
         processes.take(PROCESSES_MAX).filter_map(|p| p.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let path = |pid: u32| Path::new("/proc").join(pid.to_string());
     pids.filter(|&pid| holds(&path(pid), to, &is) && is_here(&path(pid)))
-        .map(|pid| Holder { pid, command: command(pid) })
+        .map(|pid| Process { pid, command: command(pid) })
         .collect()
 }
 

@@ -7,23 +7,23 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// Readable while one of its descriptors is, or from a date on.
 #[derive(Debug)]
-pub struct Beacon {
+pub struct EpollTimer {
     set: OwnedFd,
     timer: OwnedFd,
 }
 
-impl Beacon {
+impl EpollTimer {
     /// Over this descriptor, without a date.
     ///
     /// # Errors
     /// The kernel's error: too many descriptors, or one that cannot be waited for.
-    pub fn new(fd: BorrowedFd<'_>) -> io::Result<Beacon> {
+    pub fn new(fd: BorrowedFd<'_>) -> io::Result<EpollTimer> {
         // SAFETY: takes a number and returns a new descriptor.
         let set = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }?;
-        let beacon = Beacon { set, timer: timer()? };
-        beacon.control(libc::EPOLL_CTL_ADD, beacon.timer.as_raw_fd())?;
-        beacon.control(libc::EPOLL_CTL_ADD, fd.as_raw_fd())?;
-        Ok(beacon)
+        let epoll = EpollTimer { set, timer: timer()? };
+        epoll.control(libc::EPOLL_CTL_ADD, epoll.timer.as_raw_fd())?;
+        epoll.control(libc::EPOLL_CTL_ADD, fd.as_raw_fd())?;
+        Ok(epoll)
     }
 
     fn control(&self, op: i32, fd: RawFd) -> io::Result<()> {
@@ -60,7 +60,7 @@ impl Beacon {
     }
 }
 
-impl AsRawFd for Beacon {
+impl AsRawFd for EpollTimer {
     fn as_raw_fd(&self) -> RawFd {
         self.set.as_raw_fd()
     }

@@ -1,11 +1,11 @@
-//! The directory of files that a user's processes share: the notes of [`ledger`](crate::ledger), the memory of
-//! [`group`](crate::group).
+//! The directory of files that a user's processes share: the notes of [`outgoing`](crate::ports::outgoing), the memory
+//! of [`group`](crate::group).
 //!
 //! No other user can put anything into it, so nothing in it is a trap: a FIFO that blocks the open, a lock that is
 //! never given back. Root has `/run/millstream/shared`. Other users, and root where `/run` cannot be written, have
 //! `/dev/shm/millstream-NUMBER` (the user's number, and that of its user namespace unless it is the machine's).
 
-use crate::{local, regular, sys};
+use crate::{regular, sys, unix_socket};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -55,7 +55,7 @@ pub(crate) fn believed() -> Vec<PathBuf> {
 /// The directory is not to be had, and it is `needed`.
 pub(crate) fn sweep(needed: bool) -> io::Result<()> {
     match own() {
-        Ok(_) => crate::ledger::sweep().and_then(|()| crate::group::sweep(None)),
+        Ok(_) => crate::ports::outgoing::sweep().and_then(|()| crate::group::sweep(None)),
         Err(e) if needed => Err(e),
         // A stack that shares nothing does without.
         Err(_) => Ok(()),
@@ -81,7 +81,7 @@ pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 
 /// Another user's.
 pub(crate) fn foreign(path: &Path, user: u32) -> io::Error {
-    refused(path, &format!("it belongs to {}", local::user_name(user)))
+    refused(path, &format!("it belongs to {}", unix_socket::user_name(user)))
 }
 
 /// Adds the path to the error's text; its kind stays.

@@ -1,5 +1,7 @@
 //! Where a claim of a local port holds, and the kernel socket that keeps the port for it.
 
+pub(crate) mod outgoing;
+
 use crate::port::{ClaimError, PortClaim};
 use crate::sys::{self, SockAddr, check};
 use base::Addr;

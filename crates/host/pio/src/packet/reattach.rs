@@ -17,7 +17,7 @@ use super::claims::SilencedPorts;
 use super::ring::Ring;
 use super::{Packet, Receive, bind, join_group, prepare};
 use crate::port::NetEvent;
-use crate::returns::{GONE, Refusal, unusable};
+use crate::reattach::{GONE, Refusal, unusable};
 use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -122,15 +122,15 @@ impl Packet {
         if self.gone.is_none() {
             self.lose();
         }
-        let Some(ifindex) = self.watch.home() else { return };
+        let Some(ifindex) = self.monitor.home() else { return };
         match self.go_on(ifindex) {
             Ok(()) => {
-                self.watch.follow(ifindex);
+                self.monitor.follow(ifindex);
                 self.caps.ifindex = Some(ifindex);
                 self.gone = None;
                 self.counts.returns += 1;
                 self.say("the interface is back; connections go on");
-                self.watch.net_events(&mut self.caps, &mut self.down, events);
+                self.monitor.net_events(&mut self.caps, &mut self.down, events);
             }
             Err(Refusal::Absent) => {}
             Err(Refusal::Final(why)) => {

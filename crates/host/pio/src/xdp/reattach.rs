@@ -15,7 +15,7 @@ use super::queues::{BUFFERS_MIN, name_of};
 use super::{XdpMode, hooks, may_lend, not_for_bonds, open_lanes, too_few_queues};
 use crate::open::OpenError;
 use crate::port::IoError;
-use crate::returns::{GONE, Refusal, unusable};
+use crate::reattach::{GONE, Refusal, unusable};
 use crate::sys;
 
 impl Refusal {

@@ -9,7 +9,7 @@ use base::{Endpoint, FlowKey};
 
 /// Where a TCP packet's parts lie, and its flow as its receiver sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Classified {
     pub(crate) key: FlowKey,
     pub(crate) packet: Packet,
     /// There is something behind the TCP header.
@@ -22,7 +22,7 @@ pub(crate) fn ip_start(medium: Medium) -> usize {
 }
 
 /// Looks at a packet of `whole` bytes, the first of which are in `bytes`; `None` if it is no TCP, or not whole.
-pub(crate) fn look(bytes: &[u8], whole: usize, medium: Medium) -> Option<Look> {
+pub(crate) fn classify(bytes: &[u8], whole: usize, medium: Medium) -> Option<Classified> {
     let ip = ip_start(medium);
     let plain = if is_ipv4(bytes, medium) { plain_tcp_v4(bytes, ip, whole) } else { None };
     let packet = match (plain, medium) {
@@ -41,7 +41,7 @@ pub(crate) fn look(bytes: &[u8], whole: usize, medium: Medium) -> Option<Look> {
     let remote = Endpoint::new(packet.src, u16::from_be_bytes([a, b]));
     let local = Endpoint::new(packet.dst, u16::from_be_bytes([c, d]));
     let data = packet.len() > u32::from(offset >> 4) * 4;
-    Some(Look { key: FlowKey::new(local, remote), packet, data })
+    Some(Classified { key: FlowKey::new(local, remote), packet, data })
 }
 
 /// Is a TCP packet's checksum right, or as good as right, because its sender is a `local_peer`? If neither, nothing is

@@ -9,16 +9,16 @@ use std::io;
 use std::os::fd::RawFd;
 
 /// News of one port.
-pub(crate) struct Watch {
+pub(crate) struct PortMonitor {
     monitor: Monitor,
     /// News of other kinds; the kernel skips what is negative.
     also: [RawFd; 2],
 }
 
-impl Watch {
+impl PortMonitor {
     /// Of interface `ifindex` of the caller's network namespace.
-    pub(crate) fn new(ifindex: u32, scope: Scope) -> io::Result<Watch> {
-        Ok(Watch { monitor: Monitor::open(ifindex, scope)?, also: [-1; 2] })
+    pub(crate) fn new(ifindex: u32, scope: Scope) -> io::Result<PortMonitor> {
+        Ok(PortMonitor { monitor: Monitor::open(ifindex, scope)?, also: [-1; 2] })
     }
 
     /// Descriptors more whose news end a sleep; their owner keeps them open.

@@ -5,15 +5,15 @@ use crate::sys::check;
 use std::io;
 use std::os::fd::RawFd;
 
-/// The kernel's view of a lot of messages, made anew for each call.
-pub(crate) struct Lot {
+/// The kernel's view of a batch of messages, made anew for each call.
+pub(crate) struct MessageBatch {
     headers: Box<[libc::mmsghdr; BATCH_MAX]>,
     places: Box<[libc::iovec; BATCH_MAX]>,
     count: usize,
 }
 
 // SAFETY: the pointers inside are used only within the calls below, after `push` set them in the same borrow.
-unsafe impl Send for Lot {}
+unsafe impl Send for MessageBatch {}
 
 /// Result of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,11 +22,11 @@ pub(crate) struct Got {
     pub(crate) truncated: bool,
 }
 
-impl Lot {
-    pub(crate) fn new() -> Lot {
+impl MessageBatch {
+    pub(crate) fn new() -> MessageBatch {
         // SAFETY: all zero is a valid mmsghdr and a valid iovec.
         let (headers, places) = unsafe { (Box::new(std::mem::zeroed()), Box::new(std::mem::zeroed())) };
-        Lot { headers, places, count: 0 }
+        MessageBatch { headers, places, count: 0 }
     }
 
     /// Forget the messages pushed so far.
@@ -63,7 +63,7 @@ impl Lot {
     /// Send what stands in the places, in order; how many went.
     ///
     /// # Safety
-    /// As for [`Lot::receive`].
+    /// As for [`MessageBatch::receive`].
     pub(crate) unsafe fn send(&mut self, fd: RawFd) -> io::Result<usize> {
         let (headers, count) = (self.headers.as_mut_ptr(), self.count as u32);
         // SAFETY: `count` headers, each with one place that the caller vouches for.
