@@ -96,10 +96,17 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "data held back by MSG_MORE",
         kind: CALLS,
-        key: "*, data held back: 0 *",
+        key: "*, data held back: *",
         reason: "Data that MSG_MORE holds back leaves at the latest after 200 ms (tcp(7), `TCP_CORK`). Here a segment of \
                  the peer lets it go before; on Linux one with data does, unless its window and acknowledgment are \
                  those of the one before.",
+    },
+    Row {
+        name: "timestamps by the options with _NEW",
+        kind: Kind::Calls { goes_on: true },
+        key: "recvmsg*: flags * name ? cmsg 1:6? n | flags * name ? n",
+        reason: "A socket that is not connected is the kernel's, which takes `SO_TIMESTAMP_NEW` and the like. On a \
+                 connection of the stack they are refused, so what was set before brings nothing.",
     },
     Row {
         name: "the loopback after a connection over the link",

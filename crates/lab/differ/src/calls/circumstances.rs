@@ -39,7 +39,7 @@ struct Walk {
     /// Connections, whatever became of them, and those that an end has closed or shut.
     joined: BTreeSet<File>,
     ended: BTreeSet<File>,
-    /// Connections of which MSG_MORE holds data back, and of these those where something came from the peer since.
+    /// Connections of which MSG_MORE holds data back, and those where something came from the peer while it did.
     held: BTreeSet<File>,
     heard: BTreeSet<File>,
 }
@@ -105,7 +105,6 @@ impl Walk {
             }
             "send" => {
                 if let Some(file) = self.slots.get(&first) {
-                    self.heard.remove(file);
                     match step.kind().contains("MSG_MORE") && !matches!(step.arg(3), 1 | 2 | 7 | 8) {
                         true => self.held.insert(*file),
                         false => self.held.remove(file),
@@ -255,7 +254,7 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
             ", of Multipath TCP"
         }
         () if name == "bind" && concerns(&walk.joined) => ", once connected",
-        () if matches!(name, "precv" | "ioctl") && concerns(&walk.heard) => ", data held back",
+        () if concerns(&walk.heard) => ", data held back",
         () if name == "ioctl" && concerns(&walk.ended) => ", one end closed",
         () => otherwise,
     }

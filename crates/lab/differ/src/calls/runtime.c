@@ -7,7 +7,7 @@
  * their own, three times; once after a step that can only make room at the peer, never after one that sends nothing.
  * The link keeps its order, so all that either end had sent by then has been seen by the other.
  * A call that may block runs in a thread of its own. Each step ends when every such call has returned or is asleep:
- * found sleeping three times, with such a round trip after each. A call that a step wakes is told behind that step.
+ * found sleeping three or eight times, with such a round trip after each. A call that a step wakes is told behind that step.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -933,16 +933,17 @@ static int trips(const char *name)
 }
 
 /*
- * Waits until each call in a thread has ended or sleeps: three times in a row, with a round trip after each. An
+ * Waits until each call in a thread has ended or sleeps: several times in a row, with a round trip after each. An
  * exchange of packets that the step began, such as a handshake, is over by then. The program's time limit ends a wait
  * that does not end.
  */
 static void settle(const char *name)
 {
-    int count = trips(name);
+    /* A thread of the stack's may nap for as long as two round trips take. */
+    int count = trips(name), asleep = on_stack ? 8 : 3;
     for (int i = 0; i < WORKERS; i++)
         if (workers[i].has_work)
-            count = 3;
+            count = asleep;
     for (int quiet = 0; quiet < count; quiet++) {
         for (int i = 0; i < WORKERS; i++) {
             struct task *t = &workers[i];
