@@ -148,6 +148,57 @@ fn the_report_is_there_before_run_returns_and_counts_workers_that_end_in_order()
     }
 }
 
+/// Ends while its peer does not read, and again in the handler of a signal that comes meanwhile, as workers of Apache.
+const ENDS_TWICE: &str = r#"
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+static void again(int signal) { (void)signal; exit(0); }
+int main(int count, char **args) {
+    static char bytes[1000];
+    struct sockaddr_in peer = {.sin_family = AF_INET, .sin_port = htons(8309)};
+    inet_pton(AF_INET, args[1], &peer.sin_addr);
+    int c = socket(AF_INET, SOCK_STREAM, 0), all = 0, sent;
+    if (count != 2 || connect(c, (void *)&peer, sizeof peer)) return 1;
+    while ((sent = send(c, bytes, sizeof bytes, MSG_DONTWAIT)) > 0) all += sent;
+    printf("%d\n", all);
+    fflush(stdout);
+    signal(SIGALRM, again);
+    alarm(1);
+    exit(0);
+}
+"#;
+
+/// Its peer: reads once the signal has come.
+const READS_LATE: &str = "
+import socket, time
+s = socket.create_server(('', 8309))
+print('ready', flush=True)
+c = s.accept()[0]
+time.sleep(2)
+got = 0
+while more := c.recv(65536):
+    got += len(more)
+print(got, flush=True)
+";
+
+#[test]
+fn a_process_that_ends_twice_sends_all_and_is_counted() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let [source, program] = ["ends.c", "ends"].map(|name| bed.dir.join(name).to_string_lossy().into_owned());
+    std::fs::write(&source, ENDS_TWICE).expect("a file");
+    bench::bed::sh("cc", &["-o", &program, &source]).expect("it compiles");
+    let peer = bed.start(&bed.client, Path::new("python3"), &["-c", READS_LATE]).expect("the peer starts");
+    let (output, said) = run(&bed, &launched(&["--json"], &[&program, CLIENT_BASE]));
+    assert!(output.status.success(), "{said}");
+    let told: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+    assert_eq!((told["connected"].as_u64(), told["untold"].as_u64()), (Some(1), Some(0)), "{said}");
+    assert_eq!(peer.wait().as_deref(), Ok(&*String::from_utf8_lossy(&output.stdout)), "{said}");
+}
+
 /// A client as Java and gRPC have them: IPv6 sockets for every address, IPv4 ones mapped. One channel does not block.
 const JAVA: &str = r#"
 import java.io.*;

@@ -17,12 +17,31 @@ const HANDOVER: Duration = Duration::from_secs(1);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// The process has begun to end, and the peers have what they can have.
+static BEGUN: AtomicBool = AtomicBool::new(false);
+static DONE: AtomicBool = AtomicBool::new(false);
+
 /// From now on an orderly end of the process is noticed.
 pub(crate) fn watch() {
     static WATCH: Once = Once::new();
     WATCH.call_once(|| {
         // SAFETY: a function that may run while the process ends.
         unsafe { libc::atexit(ends) };
+    });
+}
+
+/// As the program is loaded. Noted before the program's own functions, [`ends_at_last`] runs after all of them.
+pub(crate) fn note_launch() {
+    // SAFETY: a function that may run while the process ends.
+    unsafe { libc::atexit(ends_at_last) };
+}
+
+extern "C" fn ends_at_last() {
+    inside(|| {
+        if BEGUN.load(Ordering::Acquire) {
+            drain();
+        }
+        report::wait_until_told();
     });
 }
 
@@ -35,20 +54,23 @@ extern "C" fn ends() {
     inside(drain);
 }
 
-/// Every connection is shut, and what was written is sent.
+/// Every connection is shut, and what was written is sent. A handler of a signal that comes meanwhile may end the
+/// process anew: then this goes on for that, because the call that was interrupted does not come back.
 pub(crate) fn drain() {
-    static ONCE: AtomicBool = AtomicBool::new(false);
-    if ONCE.swap(true, Ordering::AcqRel) {
+    if DONE.load(Ordering::Acquire) {
         return;
     }
-    sockets::tell_unasked();
+    let begins = !BEGUN.swap(true, Ordering::AcqRel);
+    if begins {
+        sockets::tell_unasked();
+    }
     let Some(stack) = stack::opened() else { return };
     let (ours, _) = table::all();
     let mut listeners = Vec::new();
     for held in ours.into_iter().filter_map(table::ours) {
         match held.kind() {
             // One that is over is shut already.
-            Kind::Stream => _ = stack.runner.shutdown(held.below(), Shutdown::Both),
+            Kind::Stream if begins => _ = stack.runner.shutdown(held.below(), Shutdown::Both),
             Kind::Listener => listeners.push(held),
             _ => {}
         }
@@ -69,6 +91,9 @@ pub(crate) fn drain() {
     {
         // Nothing is left to be told of an error of the port.
         let _ = stack.runner.poll(&mut [], Some(LOOK));
+    }
+    if DONE.swap(true, Ordering::AcqRel) {
+        return;
     }
     // What found no process is reset. Of several numbers for a listener the first closes it.
     listeners.iter().for_each(|held| stack::close(held.below()));

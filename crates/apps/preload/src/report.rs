@@ -45,19 +45,6 @@ fn named() -> &'static Said {
     })
 }
 
-/// As the program is loaded.
-pub(crate) fn note_launch() {
-    if named().path.is_some() {
-        // Noted before the program's own functions, it runs after all of them.
-        // SAFETY: a function that may run while the process ends.
-        unsafe { libc::atexit(ends_at_last) };
-    }
-}
-
-extern "C" fn ends_at_last() {
-    inside(wait_until_told);
-}
-
 /// Returns true if what cannot be on the stack shall fail.
 pub(crate) fn is_required() -> bool {
     named().required

@@ -89,7 +89,7 @@ extern "C" fn note_launch() {
     let entry = |(name, value): (OsString, OsString)| {
         CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
     };
-    report::note_launch();
+    end::note_launch();
     LAUNCH.get_or_init(|| {
         said.filter_map(entry).filter(|entry| !entry.to_bytes().starts_with(heritage::ENTRY)).collect()
     });
