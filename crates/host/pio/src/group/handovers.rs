@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering::SeqCst;
 
 /// Connections that may be on their way at once.
 pub(super) const COUNT: usize = u64::BITS as usize;
-/// Words for a connection: its length in bytes, and its state.
+/// Words for a connection: its length in bytes, its fingerprint, and its state.
 const WORDS: usize = 2048;
+const STATE: usize = 2;
 /// Bytes for all.
 pub(super) const LEN: usize = COUNT * WORDS * WORD;
 
@@ -45,16 +46,23 @@ impl Handovers<'_> {
         self.filled().any(|(_, word)| bucket_of(word) == Some(bucket))
     }
 
+    /// Returns true if the connection is on its way.
+    pub(super) fn has_flow(&self, bucket: usize, print: u64) -> bool {
+        let is = |at: usize| self.memory[at * WORDS + 1].load(SeqCst) == print;
+        self.filled().any(|(at, word)| bucket_of(word) == Some(bucket) && is(at))
+    }
+
     /// Fills a place; false if none is free, or if the state is too long.
-    pub(super) fn put(&self, bucket: usize, state: &[u8]) -> bool {
-        if state.len().div_ceil(WORD) >= WORDS {
+    pub(super) fn put(&self, bucket: usize, print: u64, state: &[u8]) -> bool {
+        if state.len().div_ceil(WORD) > WORDS - STATE {
             return false;
         }
         let claim = |at: &usize| self.taken.fetch_or(1 << at, SeqCst) >> at & 1 == 0;
         let Some(at) = each(!self.taken.load(SeqCst)).find(claim) else { return false };
         let memory = &self.memory[at * WORDS..(at + 1) * WORDS];
         memory[0].store(state.len() as u64, SeqCst);
-        for (word, bytes) in memory[1..].iter().zip(state.chunks(WORD)) {
+        memory[1].store(print, SeqCst);
+        for (word, bytes) in memory[STATE..].iter().zip(state.chunks(WORD)) {
             let mut all = [0; WORD];
             all[..bytes.len()].copy_from_slice(bytes);
             word.store(u64::from_ne_bytes(all), SeqCst);
@@ -76,10 +84,10 @@ impl Handovers<'_> {
         };
         let Some((at, _)) = self.filled().find(claim) else { return false };
         let memory = &self.memory[at * WORDS..(at + 1) * WORDS];
-        let len = memory[0].load(SeqCst).min(((WORDS - 1) * WORD) as u64) as usize;
+        let len = memory[0].load(SeqCst).min(((WORDS - STATE) * WORD) as u64) as usize;
         state.clear();
         state.extend(
-            memory[1..].iter().take(len.div_ceil(WORD)).flat_map(|word| word.load(SeqCst).to_ne_bytes()),
+            memory[STATE..].iter().take(len.div_ceil(WORD)).flat_map(|word| word.load(SeqCst).to_ne_bytes()),
         );
         state.truncate(len);
         true

@@ -75,7 +75,7 @@ const _: () =
     assert!(USED * WORD <= HEADER && PROCESS + MEMBERS <= PLACES && PLACES + handovers::COUNT <= BEAT);
 
 /// Says what the memory is, and which version of its layout.
-const FORMAT: u64 = 0x6d73_6772_6f75_7004;
+const FORMAT: u64 = 0x6d73_6772_6f75_7005;
 /// Nothing.
 const NONE: u64 = u64::MAX;
 
@@ -173,7 +173,7 @@ impl Table {
     pub(super) fn hand_over(&self, member: usize, key: &FlowKey, state: &[u8]) -> bool {
         let at = self.bucket(key);
         let has_heir = self.heir(at).is_some_and(|heir| heir != member);
-        has_heir && self.handovers().is_ok_and(|handovers| handovers.put(at, state))
+        has_heir && self.handovers().is_ok_and(|handovers| handovers.put(at, self.print(key), state))
     }
 
     /// Fills `state` with that of a connection whose bucket's heir the member is; what it was given before is its own.
@@ -461,9 +461,12 @@ impl Table {
         if !opens && self.get(UNTOLD) & self.present() & !bit(member) != 0 {
             return false;
         }
-        // A connection that is on its way to another stack is in none.
-        let on_its_way = !opens && self.get(HANDED) != 0;
-        if on_its_way && self.handovers().map_or(true, |handovers| handovers.has(at)) {
+        // A connection that is on its way to another stack is in none. Its SYN came to the bucket's heir too, which may
+        // look at it only now.
+        let on_its_way = |all: Handovers<'_>| {
+            if opens { all.has_flow(at, self.print(key)) } else { all.has(at) }
+        };
+        if self.get(HANDED) != 0 && self.handovers().map_or(true, on_its_way) {
             return false;
         }
         let others = self.get(HOLDERS + at) & self.present() & !bit(member);

@@ -302,7 +302,11 @@ fn a_connection_is_left_to_the_member_that_gets_new_ones() {
     }
     let any = place("0.0.0.0");
     let (first, second, third) = (join(&any), join(&any), join(&any));
-    let key = FlowKey::new(Endpoint::new(addr("10.0.0.1"), 4321), Endpoint::new(addr("10.0.0.2"), 1000));
+    let flow =
+        |port| FlowKey::new(Endpoint::new(addr("10.0.0.1"), 4321), Endpoint::new(addr("10.0.0.2"), port));
+    let key = flow(1000);
+    let beside = |other: &FlowKey| first.table.bucket(other) == first.table.bucket(&key);
+    let other = (1001..=u16::MAX).map(flow).find(beside).expect("one of its bucket");
     let all = [&first, &second, &third];
     first.serve(true).expect("serves");
     tend(&all);
@@ -313,6 +317,9 @@ fn a_connection_is_left_to_the_member_that_gets_new_ones() {
     tend(&all);
     let silent = || all.iter().all(|member| !member.answers(&key, false));
     assert!(silent(), "it is in no stack");
+    let opens = |key: &FlowKey| all.iter().any(|member| member.answers(key, true));
+    assert!(!opens(&key), "its SYN was answered before");
+    assert!(opens(&other), "another connection of the bucket");
     let mut state = Vec::new();
     assert!(!first.take_over(&mut state) && !third.take_over(&mut state));
     assert!(second.take_over(&mut state) && state == b"a state of a few bytes");
