@@ -5,11 +5,11 @@ use core::ops::Range;
 
 use cc::{Control, Controller, PathInfo, TunableError};
 
+use crate::buffers::pool::Pool;
 use crate::connection::{Bits, Connection};
 use crate::options::{PackedOptions, Switch};
 use crate::output::Due;
-use crate::pool::Pool;
-use crate::send_buffer::LENT_MIN;
+use crate::sender::send_buffer::LENT_MIN;
 use crate::{Cx, Error, Events, Frames, Hints, Limit, ReadError, Shutdown, SocketOptions, State, WriteError};
 
 impl Connection {

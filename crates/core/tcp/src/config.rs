@@ -420,7 +420,7 @@ impl Config {
         let board = crate::recovery::scoreboard::STEPS_MAX
             + crate::recovery::resent::STEPS_MAX
             + crate::recovery::resent::LOST_STEPS_MAX;
-        board + crate::assembler::steps_max(self.reassembly_runs)
+        board + crate::receiver::assembler::steps_max(self.reassembly_runs)
     }
 
     /// Returns the times of sockets that choose none.

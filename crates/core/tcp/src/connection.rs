@@ -6,31 +6,33 @@ use base::{FlowKey, Seq};
 use cc::{Control, Controller, Cubic, PathInfo};
 use wire::tcp::{Flags, Options, Segment};
 
-use crate::accecn::AccEcn;
-use crate::account::{Account, Counts};
 use crate::auth::Auth;
 pub(crate) use crate::bits::Bits;
 use crate::config::{ABC_LIMIT, Config, HYSTART};
 use crate::delivery::Delivery;
 use crate::ecn::SETUP as ECN_SETUP;
-use crate::fast_open::Attempt;
-use crate::icmp::Told;
+use crate::ecn::accecn;
+use crate::ecn::accecn::AccEcn;
+use crate::handshake::fast_open::Attempt;
+use crate::handshake::scale::{MAX_SHIFT, from_field, shift_for};
+use crate::handshake::start::{Fresh, Start};
 use crate::input::fast::NOTHING;
-use crate::limit::Limited;
 use crate::marks::Marks;
-use crate::mtu_search::MtuSearch;
+use crate::mtu::icmp::Told;
+use crate::mtu::mtu_search::MtuSearch;
+use crate::mtu::path;
 use crate::options::{PackedOptions, Switch};
 use crate::output::Due;
 use crate::pacing::Pacing;
 use crate::receiver::Receiver;
+use crate::receiver::window::Tuner;
 use crate::recovery::Learned;
 use crate::recovery::Recovery;
-use crate::scale::{MAX_SHIFT, from_field, shift_for};
 use crate::sender::Sender;
-use crate::start::{Fresh, Start};
+use crate::stats::account::{Account, Counts};
+use crate::stats::limit::Limited;
 use crate::timers::{Keepalive, Timers};
-use crate::window::Tuner;
-use crate::{Cookie, Cx, Error, Events, HostHint, Incident, SocketOptions, State, Times, accecn, path};
+use crate::{Cookie, Cx, Error, Events, HostHint, Incident, SocketOptions, State, Times};
 
 /// Arguments of a new connection.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use cc::Controller;
 
 use crate::Config;
 use crate::connection::Connection;
-use crate::rtt::Rtt;
+use crate::timers::rtt::Rtt;
 
 /// A closed connection's measurements of its path. It has proven that the peer is where its address says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

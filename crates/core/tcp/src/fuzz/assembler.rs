@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use base::Seq;
 
 use super::Input;
-use crate::assembler::{Assembler, Inserted};
+use crate::receiver::assembler::{Assembler, Inserted};
 
 /// Bytes beyond RCV.NXT that the bitmap covers.
 const WINDOW: usize = 600;

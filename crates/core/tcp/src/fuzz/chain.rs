@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use super::Input;
 use super::frames::Store;
-use crate::chain::Chain;
-use crate::pool::{CHUNK, Pool};
+use crate::buffers::chain::Chain;
+use crate::buffers::pool::{CHUNK, Pool};
 
 const POOL: u32 = 24;
 

@@ -4,7 +4,7 @@ use base::{Duration, Instant};
 
 use super::Input;
 use crate::Config;
-use crate::rtt::{Rtt, backed_off};
+use crate::timers::rtt::{Rtt, backed_off};
 
 /// Model of `rtt`.
 pub fn rtt(data: &[u8]) {

@@ -5,8 +5,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::Input;
-use crate::pool::Pool;
-use crate::send_buffer::SendBuffer;
+use crate::buffers::pool::Pool;
+use crate::sender::send_buffer::SendBuffer;
 
 /// Model of `send_buffer`.
 pub fn send_buffer(data: &[u8]) {

@@ -5,11 +5,11 @@ use cc::{AckSample, Controller};
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
+use crate::handshake::scale::Clock;
 use crate::input::{Cause, Check};
 use crate::output::Due;
 use crate::recovery::Phase;
 use crate::recovery::scoreboard::{DUP_THRESH, Sacked};
-use crate::scale::Clock;
 use crate::{Cx, DropReason, Events, State};
 
 /// From here on a sample by timestamps, which count milliseconds, is precise enough for a policy.

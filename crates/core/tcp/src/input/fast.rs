@@ -7,7 +7,7 @@ use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
-use crate::scale::{from_field, ts_before};
+use crate::handshake::scale::{from_field, ts_before};
 use crate::{Cx, State};
 
 /// The value of `predicted` that no segment's flags agree with: nothing takes the short path.

@@ -4,11 +4,11 @@ use base::{Duration, Seq};
 use cc::Controller;
 use wire::tcp::Flags;
 
+use crate::buffers::pool::Pool;
 use crate::connection::{Bits, Connection};
-use crate::mtu_search::Probing;
+use crate::mtu::mtu_search::Probing;
 use crate::options::Switch;
 use crate::output::{Due, Plan};
-use crate::pool::Pool;
 use crate::recovery::Phase;
 use crate::recovery::retransmission::Resend;
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};

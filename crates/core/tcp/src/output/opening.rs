@@ -3,8 +3,8 @@
 use base::Seq;
 use wire::tcp::{Options, Timestamps};
 
-use crate::archive::Archived;
 use crate::connection::{Bits, Connection};
+use crate::handshake::archive::Archived;
 use crate::output::Due;
 use crate::{Cx, Transmit};
 

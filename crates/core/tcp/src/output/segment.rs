@@ -4,9 +4,9 @@ use base::Seq;
 use wire::tcp::{Flags, Header, MAX_OPTIONS_LEN, Options, SackBlocks, Timestamps};
 
 use crate::connection::{Bits, Connection};
+use crate::handshake::scale::{Clock, to_field};
+use crate::mtu::path::{SACK_BLOCK, SACK_HEAD, TIMESTAMPS_LEN};
 use crate::output::{Due, Plan};
-use crate::path::{SACK_BLOCK, SACK_HEAD, TIMESTAMPS_LEN};
-use crate::scale::{Clock, to_field};
 use crate::{Cx, State, Transmit};
 
 /// The part of the TOS byte that the application chooses; the rest is ECN's (RFC 3168).

@@ -2,9 +2,9 @@
 
 use wire::tcp::Pieces;
 
-use crate::frames::Frames;
-use crate::memory::least;
-use crate::pool::CHUNK;
+use crate::buffers::frames::Frames;
+use crate::buffers::memory::least;
+use crate::buffers::pool::CHUNK;
 use crate::receiver::Receiver;
 use crate::{Cx, Pool};
 

@@ -1,7 +1,9 @@
 //! The receive sequence space (RFC 9293, section 3.3.1): what arrived, what was acknowledged, and the window offered.
 
+pub(crate) mod assembler;
 mod buffer;
 mod reassembly;
+pub(crate) mod window;
 
 use alloc::boxed::Box;
 
@@ -10,10 +12,10 @@ use base::{Instant, Seq};
 pub use self::buffer::ADOPTED_MIN;
 pub use self::reassembly::ReassemblyInfo;
 pub(crate) use self::reassembly::{Kept, Limit};
-use crate::chain::Chain;
-use crate::path;
+use crate::buffers::chain::Chain;
+use crate::handshake::start::Start;
+use crate::mtu::path;
 use crate::receiver::reassembly::Reassembly;
-use crate::start::Start;
 
 /// ```text
 ///       readable from      nxt                             edge

@@ -19,10 +19,10 @@ use alloc::boxed::Box;
 use base::Seq;
 use wire::tcp::SackBlocks;
 
-use crate::assembler::{Assembler, Inserted};
-use crate::memory::least;
-use crate::pool::CHUNK;
+use crate::buffers::memory::least;
+use crate::buffers::pool::CHUNK;
 use crate::receiver::Receiver;
+use crate::receiver::assembler::{Assembler, Inserted};
 use crate::{Config, Cx, Pool};
 
 /// Most bare duplicate acknowledgments owed at once to a peer without SACK: three start its fast retransmit,

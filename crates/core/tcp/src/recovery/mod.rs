@@ -23,14 +23,14 @@ use cc::{Controller, Signal, SignalInfo};
 use wire::tcp::Segment;
 
 use crate::connection::{Bits, Connection};
+use crate::handshake::scale::ts_before;
 use crate::output::Due;
 use crate::recovery::frto::Frto;
 use crate::recovery::prr::Prr;
 use crate::recovery::rack::{Rack, Reordering};
 use crate::recovery::resent::Resent;
 use crate::recovery::scoreboard::{DUP_THRESH, Sacked, Scoreboard};
-use crate::scale::ts_before;
-use crate::sent::Cursor;
+use crate::sender::sent::Cursor;
 use crate::{Config, Cx, Incident};
 
 /// Which repair is under way.

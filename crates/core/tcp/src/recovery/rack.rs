@@ -11,7 +11,7 @@ use wire::tcp::Segment;
 use crate::connection::{Bits, Connection};
 use crate::recovery::Loss;
 use crate::recovery::scoreboard::Sacked;
-use crate::sent::{Cursor, Sent, TxTimes};
+use crate::sender::sent::{Cursor, Sent, TxTimes};
 use crate::{Config, Cx};
 
 /// Recoveries that a widened reordering window lasts (RACK.reo_wnd_persist).

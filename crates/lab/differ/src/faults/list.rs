@@ -102,7 +102,7 @@ pub const FAULTS: &[Fault] = &[
     ),
     calls(
         "option ignored: SO_RCVLOWAT",
-        "crates/core/tcp/src/window.rs",
+        "crates/core/tcp/src/receiver/window.rs",
         "mark <= 1 || self.rcv.readable()",
         "mark < u32::MAX || self.rcv.readable()",
     ),
@@ -156,7 +156,7 @@ pub const FAULTS: &[Fault] = &[
     ),
     packets(
         "backoff left out",
-        "crates/core/tcp/src/rtt.rs",
+        "crates/core/tcp/src/timers/rtt.rs",
         "rto.saturating_mul(1 << n.min(30))",
         "rto.saturating_mul(1 << n.min(0))",
     ),

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use base::Seq;
 
 use super::{Universe, explore, large};
-use crate::assembler::Assembler;
 use crate::fuzz::assembler::Oracle;
+use crate::receiver::assembler::Assembler;
 
 /// Where RCV.NXT is; that the circle looks alike everywhere is `base::Seq`'s affair.
 const RCV_NXT: Seq = Seq::new(u32::MAX - 3);

@@ -334,7 +334,7 @@ fn held_for(told: Option<(u16, Duration)>) -> Duration {
     assert!(card.caps().wants_round_trips);
     if let Some((flow, srtt)) = told {
         let bytes = segment(flow, 0, Flags::ACK, b"any");
-        let seen = classify::classify(&bytes, bytes.len(), Medium::Ethernet).expect("TCP");
+        let seen = crate::layers::classify::classify(&bytes, bytes.len(), Medium::Ethernet).expect("TCP");
         card.on_round_trip(&seen.key, srtt);
     }
     // All that the workers do at this time; the bytes of payload that came up.

@@ -8,8 +8,8 @@ use wire::tcp::{Flags, Options, Segment, Timestamps};
 
 use crate::connection::{Bits, Connection, Open};
 use crate::ecn::SETUP as ECN_SETUP;
+use crate::handshake::scale::{from_field, to_field};
 use crate::output::Due;
-use crate::scale::{from_field, to_field};
 use crate::{Cx, State};
 
 /// State of a connection that has sent nothing but its SYN and acknowledgments.

@@ -219,7 +219,7 @@ impl Connection {
         conn.control.on_established(&path);
         if !syn.payload.is_empty() {
             conn.bits.set(Bits::SYN_DATA_TAKEN);
-            let text = super::input::behind_syn(syn);
+            let text = crate::input::behind_syn(syn);
             let room = text.payload.len().min(conn.syn_window() as usize);
             conn.learn_segment_size(room as u32, syn.merged);
             // What the pool has no room for is counted, is not acknowledged, and comes again.

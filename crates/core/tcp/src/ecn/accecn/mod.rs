@@ -23,7 +23,7 @@ mod tests;
 use wire::Ecn;
 
 use crate::connection::Connection;
-use crate::info::AccEcnInfo;
+use crate::stats::info::AccEcnInfo;
 
 pub(crate) use handshake::{Mode, recall, stateless_option, stateless_setup};
 pub(crate) use receiver::Receiver;

@@ -5,7 +5,7 @@ use wire::tcp::{AccEcn as Counters, EcnBytes};
 
 use super::FIRST_COUNT;
 use super::receiver::{FIRST_BYTES, since_first};
-use crate::info::{AccEcnInfo, OptionSeen};
+use crate::stats::info::{AccEcnInfo, OptionSeen};
 
 /// The ACE field counts modulo this.
 const CYCLE: u32 = 8;

@@ -5,9 +5,9 @@ use cc::Controller;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
+use crate::handshake::scale::to_field;
 use crate::options::Switch;
 use crate::recovery::Phase;
-use crate::scale::to_field;
 use crate::{Cx, Info, SocketOptions, State, TimeWait};
 
 impl Connection {

@@ -18,9 +18,9 @@
 use cc::Controller;
 use wire::tcp::Pieces;
 
+use crate::buffers::pool::{CHUNK, Pool};
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
-use crate::pool::{CHUNK, Pool};
 use crate::{Cx, DropReason, Events, State};
 
 /// A share is what is left, divided by this.

@@ -1,12 +1,16 @@
 //! The send sequence space (RFC 9293, section 3.3.1): what was written, sent and acknowledged, and the peer's window.
 
+pub(crate) mod charge;
+pub(crate) mod send_buffer;
+pub(crate) mod sent;
+
 use base::{Instant, Seq};
 
-use crate::path;
-use crate::pool::Pool;
-use crate::send_buffer::SendBuffer;
-use crate::sent::{Cursor, Sent, TxTimes};
-use crate::start::{Fresh, Start};
+use crate::buffers::pool::Pool;
+use crate::handshake::start::{Fresh, Start};
+use crate::mtu::path;
+use crate::sender::send_buffer::SendBuffer;
+use crate::sender::sent::{Cursor, Sent, TxTimes};
 
 /// ```text
 ///                      una                   nxt               una + queued()

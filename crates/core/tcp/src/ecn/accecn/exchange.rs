@@ -7,10 +7,10 @@ use wire::tcp::{Flags, Segment};
 use super::receiver::Room;
 use super::sender::Feedback;
 use crate::connection::{Bits, Connection};
-use crate::info::OptionSeen;
+use crate::handshake::scale::ts_before;
+use crate::mtu::path::ACCECN_LEN;
 use crate::output::{Due, Plan};
-use crate::path::ACCECN_LEN;
-use crate::scale::ts_before;
+use crate::stats::info::OptionSeen;
 use crate::{Config, Cx, Transmit, TransmitClass};
 
 /// ECT(0) and ECT(1) in the IP header's last two bits (RFC 3168, section 5).

@@ -1,12 +1,15 @@
 //! Explicit congestion notification (RFC 3168): routers mark instead of dropping, the receiver echoes, the sender
 //! reduces once a window and says so.
 
+pub(crate) mod accecn;
+pub(crate) mod ecn_policy;
+
 use cc::{Controller, EcnFeedback, Signal};
 use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
-use crate::accecn::Mode;
 use crate::connection::{Bits, Connection};
+use crate::ecn::accecn::Mode;
 use crate::output::{Due, Plan};
 use crate::recovery::Phase;
 use crate::{Cx, State, Transmit, TransmitClass};

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use base::Seq;
 
-use crate::pool::NONE;
+use crate::buffers::pool::NONE;
 
 /// Data that left at one time: everything from the end of the departure before it up to `end`.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 
 use crate::Config;
 use crate::connection::Bits;
-use crate::scale::{Clock, ts_before};
+use crate::handshake::scale::{Clock, ts_before};
 
 /// Least time between two ACKs that neither data nor a FIN asked for, in the entry's 1/8 second clock: two ends that
 /// disagree must not answer each other's answers for ever (RFC 5961, section 7).

@@ -13,7 +13,7 @@
 //! (tcp_bound_to_half_wnd), and what leaves never reaches over its end. Those already sent are counted as bursts of
 //! half the congestion window, which is what they left as.
 //!
-//! [`SendBuffer::limit`]: crate::send_buffer::SendBuffer
+//! [`SendBuffer::limit`]: crate::sender::send_buffer::SendBuffer
 
 use cc::Controller;
 

@@ -8,10 +8,11 @@
 use base::{FlowKey, Instant, Seq, SipKey};
 use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 
-use crate::accecn::Mode;
-use crate::isn::Offsets;
-use crate::scale::{Clock, shift_for, to_field, ts_before};
-use crate::{Config, accecn};
+use crate::Config;
+use crate::ecn::accecn;
+use crate::ecn::accecn::Mode;
+use crate::handshake::isn::Offsets;
+use crate::handshake::scale::{Clock, shift_for, to_field, ts_before};
 
 /// Tells apart what one secret is used for.
 const COOKIE: u64 = 0x636f_6f6b_6965_0000;

@@ -1,12 +1,15 @@
 //! Three dates a connection waits for, and what happens when they come.
 
+pub(crate) mod rtt;
+pub(crate) mod times;
+
 use base::{Duration, Instant};
 use cc::Signal;
 
 use crate::connection::{Bits, Connection};
 use crate::options::Switch;
 use crate::output::Due;
-use crate::rtt::{Rtt, backed_off, nanos};
+use crate::timers::rtt::{Rtt, backed_off, nanos};
 use crate::{Config, Cx, Error, Events, Incident, State};
 
 /// A SYN that was lost although the timeout was below this says that the timeout was too short (RFC 6298,

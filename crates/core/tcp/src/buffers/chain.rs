@@ -1,7 +1,7 @@
 //! A connection's data: bytes in a chain of the pool's chunks.
 
-use crate::frames::Frames;
-use crate::pool::{CHUNK, NONE, Pool};
+use crate::buffers::frames::Frames;
+use crate::buffers::pool::{CHUNK, NONE, Pool};
 
 /// How far from the head a chunk may lie to be reached from there without moving the cursor: a retransmission
 /// of the oldest data must not cost the transmission frontier its place.

@@ -5,8 +5,8 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::ops::Range;
 
-use crate::chain::{Chain, Slices};
-use crate::pool::Pool;
+use crate::buffers::chain::{Chain, Slices};
+use crate::buffers::pool::Pool;
 
 /// Less than this is cheaper copied than lent; so there is a bound on the stretches, too.
 pub(crate) const LENT_MIN: usize = 4 << 10;
