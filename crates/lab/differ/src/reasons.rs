@@ -170,7 +170,8 @@ pub const ROWS: &[Row] = &[
         key: "beyond_window",
         reason: "How large the window is follows from the memory that each of the two counts (RFC 9293, section \
                  3.8.6.2), and one of them refuses what lies between the edges. Linux takes what lies across its edge \
-                 whole, or not at all while data waits to be read; section 3.10.7.4 has it cut at the edge, as here.",
+                 whole, or not at all while data waits to be read; section 3.10.7.4 has it cut at the edge, as here. \
+                 Without window scaling Linux takes more than its field can tell.",
     },
     Row {
         name: "tail loss probe of a FIN",
@@ -273,6 +274,13 @@ pub const ROWS: &[Row] = &[
         key: "few_bytes",
         reason: "Linux cuts no segment smaller than 68 bytes with its headers, and leaves less to the timer that probes \
                  a shut window. RFC 9293, section 3.8.6.2.1, has data sent that fills half of the largest window.",
+    },
+    Row {
+        name: "retransmission in a window that was shut",
+        kind: Kind::Packets,
+        key: "shut_window",
+        reason: "Linux sends the first segment in flight again although the peer has shut its window meanwhile, which \
+                 RFC 9293, section 3.8.6 (MAY-7), permits. Here the timer probes the window.",
     },
     Row {
         name: "a timer beside a step",
@@ -471,8 +479,8 @@ pub const ROWS: &[Row] = &[
         name: "congestion window in bytes",
         kind: Kind::Packets,
         key: "window_in_segments",
-        reason: "Linux counts its congestion window in segments, short ones as well. Here it counts bytes, as in RFC \
-                 5681, section 3.1, so it is smaller behind short segments.",
+        reason: "Linux counts its congestion window in segments, short ones as well, and what is acknowledged in whole \
+                 ones. Here it counts bytes, as in RFC 5681, section 3.1, so the two differ behind short segments.",
     },
     Row {
         name: "needless timeout undone at once",

@@ -72,8 +72,12 @@ pub struct Case<'a> {
     pub(super) fins: Vec<u32>,
     /// Segments with an acknowledgment of less than was acknowledged before came with timestamps.
     pub(super) has_old_stamp: bool,
+    /// A later timestamp came while one of the two had acknowledged more than the other.
+    pub(super) is_stamp_apart: bool,
     /// A timer ran out on one of the two just before the step, so it may run out on the other one after it.
     pub(super) is_timer_apart: bool,
+    /// This stack has taken more than it had offered.
+    pub(super) takes_too_much: bool,
     /// A segment came that one of the two refuses for its window, and that tells something.
     pub(super) is_window_apart: bool,
     /// The step's segment acknowledges nothing and leaves the window as it is.
@@ -98,6 +102,9 @@ pub(super) fn tcp(body: &Body) -> Option<&Segment> {
         _ => None,
     }
 }
+
+/// More than the kernel's window grows to here.
+const BEYOND: u32 = 140_000;
 
 /// What an end has offered so far.
 #[derive(Clone, Copy, Default)]
@@ -125,6 +132,9 @@ impl Offer {
             return;
         };
         let ack = ack.wrapping_sub(if syn { isn } else { 0 });
+        // Without a scale the kernel takes more than its field can tell, once it would offer more.
+        let is_full = is_exact && !syn && self.scale == 0 && window == u32::from(u16::MAX);
+        let window = if is_full { BEYOND } else { window };
         let window = if syn && !is_exact { window.next_multiple_of(1 << self.scale) } else { window };
         let edge = ack.wrapping_add(window.max(std::mem::take(&mut self.syn_window)));
         if syn || self.edge == 0 || ahead(edge, self.edge) {
@@ -175,7 +185,9 @@ impl<'a> Case<'a> {
             has_ended: false,
             fins: Vec::new(),
             has_old_stamp: false,
+            is_stamp_apart: false,
             is_timer_apart: false,
+            takes_too_much: false,
             is_window_apart: false,
             is_no_news: false,
             reach: 0,
@@ -190,6 +202,8 @@ impl<'a> Case<'a> {
             {
                 let is_false_echo = *echo != Echo::Latest(0) && stamps(tcp).is_some();
                 case.has_false_echo |= is_false_echo;
+                case.is_stamp_apart |=
+                    case.expected != case.expected_here && case.has_stamps && stamps(tcp).is_some();
                 let was_half_open = case.is_half_open;
                 let is_at_an_edge = !now && tcp.ack.is_some() && case.is_at_an_edge(tcp);
                 case.hear(tcp, now);
@@ -230,6 +244,18 @@ impl<'a> Case<'a> {
         if let Some(Action::Send(packet, _)) = input.steps.get(difference.step).map(|step| &step.action) {
             case.segment = tcp(&packet.body);
         }
+        let taken = ours.moments.get(difference.step).into_iter().flat_map(|moment| &moment.seen);
+        let taken = taken.filter_map(|seen| tcp(&seen.packet.body)).flat_map(|tcp| {
+            let blocks = tcp.options.iter().flatten().flat_map(|option| match option {
+                TcpOption::Sack(blocks) => blocks.as_slice(),
+                _ => &[],
+            });
+            blocks.map(|block| block.end).chain(tcp.ack.filter(|_| !tcp.flags.has(Flags::SYN)))
+        });
+        let edge = offers[1].edge;
+        // A FIN may take the place behind the edge.
+        let is_fin = |end: u32| case.fins.iter().any(|fin| fin.wrapping_add(1) == end);
+        case.takes_too_much = edge != 0 && { taken }.any(|end| ahead(end, edge) && !is_fin(end));
         let reach = |trace: &Trace| {
             let seen = trace.moments.get(difference.step).into_iter().flat_map(|moment| &moment.seen);
             let ends = seen.filter_map(|seen| tcp(&seen.packet.body)).filter(|tcp| takes_numbers(tcp));
@@ -270,7 +296,7 @@ impl<'a> Case<'a> {
             let is_false_echo = self.has_false_echo || stamp.is_some() && tcp.ack.is_none();
             self.is_reset_apart |= self.is_half_open && (!is_new || is_false_echo);
             let is_inside = ahead(start, self.expected) && !ahead(start, self.edge);
-            self.is_reset_apart |= self.has_ended && self.acked == self.heard && is_inside;
+            self.is_reset_apart |= self.has_ended && self.acked == self.heard && (is_inside || !is_new);
             self.is_reset_apart |= start.wrapping_add(1) == self.expected && self.fins.contains(&start);
         }
         let is_old = tcp.ack.is_some_and(|ack| ahead(self.acked, ack) || ahead(ack, self.heard));
@@ -312,9 +338,8 @@ impl<'a> Case<'a> {
     /// by both.
     pub(super) fn is_at_an_edge(&self, tcp: &Segment) -> bool {
         let syn = tcp.flags.has(Flags::SYN);
-        let Some(range) = tcp.seq.filter(|_| self.edge != 0 && (!syn || tcp.flags.has(Flags::RST))) else {
-            return false;
-        };
+        let may_be = self.edge != 0 && !self.takes_too_much && (!syn || tcp.flags.has(Flags::RST));
+        let Some(range) = tcp.seq.filter(|_| may_be) else { return false };
         let start = range.start.wrapping_sub(if syn { self.input.isn } else { 0 });
         let len = tcp.len + u32::from(syn) + u32::from(tcp.flags.has(Flags::FIN));
         let end = start.wrapping_add(len);

@@ -147,6 +147,17 @@ const CHANGES: &[(&str, Change)] = &[
             });
         }
     }),
+    ("delayed_ack", |case, a, b| {
+        // A timestamp counts up to the number that was acknowledged last, which differs while one of the two delays.
+        for seen in segments(a).chain(segments(b)).filter(|_| case.is_stamp_apart) {
+            let options = seen.options.iter_mut().flatten();
+            options.for_each(|option| {
+                if let TcpOption::Timestamps { ecr, .. } = option {
+                    *ecr = 0;
+                }
+            });
+        }
+    }),
     ("syn_again", |case, a, b| {
         if case.called(Call::Connect) && case.acked == 0 && case.has_acked {
             for moment in [a, b] {
@@ -287,8 +298,8 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         case.is_half_open
             && !case.called(Call::Connect)
             && (is_other || !case.sends(Flags::ACK))
-            && case.difference.kernel.len() == 1
-            && Case::only(&case.difference.kernel, &[". 1:1(0) "])
+            && case.difference.kernel.first().is_some_and(|line| line.starts_with(". 1:1(0) "))
+            && (case.difference.kernel.len() == 1 || case.difference.kernel[1..] == case.difference.ours)
     }),
     ("listener_closed", Then::Ends, |case| {
         case.called(Call::CloseListener)
@@ -381,10 +392,19 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_syn_sent = case.called(Call::Connect) && case.is_half_open && case.acked == 0;
         is_queued && is_syn_sent && !case.input.v6 && case.input.steps[..until].iter().any(is_icmp)
     }),
+    ("crossed_old_ack", Then::Ends, |case| {
+        case.is_half_open
+            && case.called(Call::Connect)
+            && case.ack() == Some(case.acked)
+            && !case.difference.ours.is_empty()
+            && Case::only(&case.difference.ours, &["R "])
+    }),
     ("delayed_ack", Then::GoesOn, |case| {
         // Or the next step came before the later of the two.
         let is_next = case.segment.is_some_and(|tcp| {
-            let in_order = tcp.seq.is_some_and(|range| range.start == case.expected);
+            let in_order = tcp
+                .seq
+                .is_some_and(|range| !ahead(range.start, case.expected) && ahead(range.end, case.expected));
             tcp.len > 0 && in_order && !tcp.flags.has(Flags::FIN | Flags::SYN)
         });
         let next = case.input.steps.get(case.difference.step + 1);
@@ -412,7 +432,8 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let reset = if case.sends(Flags::ACK) { "R " } else { "R. 0:0" };
         case.sends(Flags::SYN)
             && Case::only(&case.difference.kernel, &[reset])
-            && Case::only(&case.difference.ours, &[". "])
+            // What is half open goes on.
+            && Case::only(&case.difference.ours, &[". ", "S. "])
             && case.difference.kernel.len() == 1
     }),
     ("fin_beyond_hole", Then::Ends, |case| {
@@ -465,13 +486,6 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && case.expected != 0
             && case.input.steps[..until].iter().any(ends)
     }),
-    ("crossed_old_ack", Then::Ends, |case| {
-        case.is_half_open
-            && case.called(Call::Connect)
-            && case.ack() == Some(case.acked)
-            && !case.difference.ours.is_empty()
-            && Case::only(&case.difference.ours, &["R "])
-    }),
     ("half_open_reset", Then::Ends, |case| {
         case.is_half_open
             && !case.called(Call::Connect)
@@ -508,6 +522,11 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_edge = |range: Range| range.end == case.allowed || range.end == case.told;
         kernel.is_some_and(is_edge) && !ours.is_some_and(is_edge)
     }),
+    ("shut_window", Then::Ends, |case| {
+        let (kernel, ours) = case.data();
+        let is_shut = case.told == case.una() && ahead(case.heard, case.una());
+        is_shut && kernel.is_some_and(|range| range.start == case.una()) && ours.is_none()
+    }),
     ("few_bytes", Then::Ends, |case| {
         // All that the window takes, which never was more.
         let (kernel, ours) = case.data();
@@ -522,7 +541,17 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     ("window_in_segments", Then::Ends, |case| {
         let (kernel, ours) = case.data();
         let is_fresh = kernel.is_some_and(|range| range.start == case.heard) && ours.is_none();
-        case.has_repeated && (case.kernel_sends_more() || is_fresh)
+        // One short segment is a window of one for the kernel, and less than one here. A part of one is none for it.
+        let in_flight = case.heard.wrapping_sub(case.una());
+        let is_full = ours.is_some_and(|ours| {
+            ours.start == case.heard && ours.end.wrapping_sub(case.una()) <= MSS.into() && in_flight > 0
+        });
+        let is_part = kernel.zip(ours).is_some_and(|(kernel, ours)| {
+            let more = ours.end.wrapping_sub(kernel.end);
+            kernel.start == ours.start && ours.start == case.heard && more <= MSS.into()
+        });
+        case.has_repeated && (case.kernel_sends_more() || is_fresh || kernel.is_none() && is_full)
+            || case.has_split && is_part
     }),
     ("fin_beyond_window", Then::Ends, |case| {
         let is_fin = |line: &String| line.starts_with("F. ") && line.contains("(0)");
@@ -544,7 +573,10 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         is_first && is_later(&case.difference.kernel) && is_later(&case.difference.ours)
     }),
     // The first probe, as it was cut or anew.
-    ("cut_again", Then::GoesOn, |case| case.again == [0, 0] && case.only_again()),
+    ("cut_again", Then::GoesOn, |case| {
+        let is_both = !case.difference.kernel.is_empty() && !case.difference.ours.is_empty();
+        is_both && case.again == [0, 0] && case.only_again()
+    }),
     ("too_big", Then::Ends, |case| {
         let is_error = case.input.steps.get(case.difference.step).is_some_and(is_icmp);
         is_error && case.difference.kernel.is_empty() && case.only_again()
@@ -557,7 +589,10 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
 /// Returns the row that explains a difference, and whether what follows is compared as well.
 pub fn row(case: &Case<'_>) -> Option<(&'static Row, bool)> {
     let (key, then, _) = PREDICATES.iter().find(|(_, _, is_so)| is_so(case))?;
-    let is_bare = case.segment.is_none_or(|tcp| !takes_numbers(tcp));
+    // One of the two may have taken data, a FIN, or a timestamp.
+    let is_stamp = |val: u32| case.stamp.is_none_or(|known| ahead(val, known));
+    let has_stamp = case.segment.and_then(stamps).is_some_and(|(val, _)| case.has_stamps && is_stamp(val));
+    let is_bare = case.segment.is_none_or(|tcp| !takes_numbers(tcp) && !has_stamp);
     let goes_on = match then {
         Then::GoesOn => true,
         Then::GoesOnIfBare => is_bare,

@@ -54,12 +54,12 @@ fn judged(flags: u8, seq: u32, len: u32, kernel: u32, ours: u32) -> Verdict {
     judge(&Input { seed: 0, isn: 0, v6: false, steps }, &trace(64_240, kernel), &trace(65_535, ours))
 }
 
-/// Seeds 27 and 81 of a tree whose window was one byte too large.
 #[test]
 fn what_lies_beyond_both_windows_is_refused_by_both() {
     let names = |verdict: &Verdict| verdict.explained.iter().map(|row| row.key).collect::<Vec<_>>();
     let between = judged(Flags::ACK, 65_535, 1, 1, 2);
     assert_eq!((names(&between), between.open), (vec!["beyond_window"], None));
+    assert!(judged(Flags::ACK, 65_535, 2, 1, 65_537).open.is_some(), "more than was offered");
     let across = judged(Flags::ACK, 64_000, 1_000, 1, 2);
     assert_eq!((names(&across), across.open), (vec!["beyond_window"], None));
     assert!(judged(Flags::ACK, 65_536, 1, 1, 2).open.is_some(), "beyond both");
