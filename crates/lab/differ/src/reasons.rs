@@ -272,8 +272,9 @@ pub const ROWS: &[Row] = &[
         name: "a window of a few bytes",
         kind: Kind::Packets,
         key: "few_bytes",
-        reason: "Linux cuts no segment smaller than 68 bytes with its headers, and leaves less to the timer that probes \
-                 a shut window. RFC 9293, section 3.8.6.2.1, has data sent that fills half of the largest window.",
+        reason: "Linux cuts no segment smaller than 68 bytes with its headers, and leaves less to the timer that \
+                 probes a shut window. RFC 9293, section 3.8.6.2.1, has data sent that fills half of the \
+                 largest window.",
     },
     Row {
         name: "retransmission in a window that was shut",
@@ -407,9 +408,9 @@ pub const ROWS: &[Row] = &[
         name: "ICMP error that waits in a queue",
         kind: Kind::Packets,
         key: "icmp_queued",
-        reason: "Over IPv4 Linux queues an ICMP error about a SYN for MSG_ERRQUEUE although nobody has set `IP_RECVERR`, \
-                 and poll tells POLLERR until it is taken. ip(7) has the queue for sockets that set the option, and \
-                 over IPv6 Linux asks for it, too.",
+        reason: "Over IPv4 Linux queues an ICMP error about a SYN for MSG_ERRQUEUE although nobody has set \
+                 `IP_RECVERR`, and poll tells POLLERR until it is taken. ip(7) has the queue for sockets that set the \
+                 option, and over IPv6 Linux asks for it, too.",
     },
     Row {
         name: "reset that Linux alone takes or refuses",

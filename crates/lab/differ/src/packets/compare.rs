@@ -7,8 +7,8 @@ use drill::lang::{Body, Flags, Packet, Range, Segment};
 use std::fmt;
 
 /// How far the time of a packet since the step before it may differ: by a quarter of the longer one, or by this, which
-/// is less than a delayed acknowledgment (40 ms) and more than what clocks and a busy machine add. What a timer sends may
-/// as well be so far off from what the same end sent before. This is the only tolerance.
+/// is less than a delayed acknowledgment (40 ms) and more than what clocks and a busy machine add. What a timer sends
+/// may as well be so far off from what the same end sent before. This is the only tolerance.
 pub const TOLERANCE: Duration = Duration::from_millis(28);
 
 /// A difference after a step.
@@ -81,7 +81,8 @@ fn trim(a: &mut Moment, b: &mut Moment, until: Duration) {
     }
 }
 
-/// Did a timer run out on one of the two so shortly before the next step that it may run out on the other one behind it?
+/// Did a timer run out on one of the two so shortly before the next step that it may run out on the other one behind
+/// it?
 pub(super) fn is_timer_beside(a: &Moment, b: &Moment, until: Duration) -> bool {
     let (mut a, mut b) = (joined(a), joined(b));
     let counts = (a.seen.len(), b.seen.len());
