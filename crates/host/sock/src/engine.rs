@@ -374,9 +374,10 @@ impl<T: Transport> Engine<T> {
             return self.read(fd, &mut []).map(|_| ());
         }
         let stream = self.stream(fd)?;
-        let (conn, shut) = (stream.conn, stream.read_shut);
+        let (conn, shut, connecting) = (stream.conn, stream.read_shut, stream.connecting);
         match self.core.peek(conn, max, each) {
             Err(Errno::EAGAIN | Errno::ENOTCONN) if shut => Ok(()),
+            Err(Errno::ENOTCONN) if connecting => Err(Errno::EAGAIN),
             shown => shown,
         }
     }

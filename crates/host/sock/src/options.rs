@@ -335,6 +335,8 @@ impl<T: Transport> Engine<T> {
             Shape::Name => self.set_congestion(fd, value),
             Shape::Tunable => self.set_tunable(fd, value),
             Shape::Bool if row.id == Id::FreeBind && value.is_empty() => Err(Errno::EINVAL),
+            // The one option of IPv6 whose length Linux does not look at.
+            Shape::Bool if row.id == Id::RecvFragments6 && value.len() < 4 => self.set_int(fd, row.id, 0),
             Shape::Bool => self.set_int(fd, row.id, i32::from(int(level, value)? != 0)),
             Shape::Word => self.set_int(fd, row.id, int(level, value)?),
             Shape::Int(min, max) => {

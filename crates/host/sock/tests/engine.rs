@@ -170,6 +170,7 @@ fn a_connection_that_was_shut_is_not_told_by_connect() {
         let fd = w.client.socket(Family::V4).unwrap();
         let to = Endpoint::new(SERVER, 82);
         assert_eq!(w.client.connect(fd, to), Err(Errno::EINPROGRESS));
+        assert_eq!(w.client.peek(fd, 8, &mut |_| true), Err(Errno::EAGAIN), "a peek waits as a read does");
         w.settle();
         assert_eq!(w.client.shutdown(fd, how), Ok(()));
         // SIOCOUTQ counts the FIN until it is acknowledged.

@@ -43,8 +43,13 @@ api! {
             Some(Shape::Time) => size_of::<libc::timeval>(),
             _ => VALUE_MAX,
         };
-        // SAFETY: C's contract.
-        let bytes = unsafe { memory::bytes(value, (len as usize).min(most)) };
+        let len = (len as usize).min(most);
+        // As on Linux NULL is 0 for an option of IPv6 that is a number.
+        let bytes = match value.is_null() && level == libc::IPPROTO_IPV6 && most == size_of::<c_int>() {
+            true => Ok(&[0; size_of::<c_int>()][..len]),
+            // SAFETY: C's contract.
+            false => unsafe { memory::bytes(value, len) },
+        };
         let bytes = match ctx.unless_no_socket(fd, bytes) {
             Err(_) if level == libc::IPPROTO_IPV6 && !ctx.is_v6(fd)? => return Err(Refused(libc::ENOPROTOOPT)),
             bytes => bytes?,

@@ -74,6 +74,8 @@ static void names(void)
     told(X(bind, SERVER, fd, SA(other)), "bind of AF_UNSPEC to an address");
     told(X(bind, SERVER, fd6, SA(other)), "bind of AF_UNSPEC to IPv6, too short");
     other.sin_addr.s_addr = 0;
+    told(X(setsockopt, SERVER, fd6, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, NULL, 4), "an option of IPv6 from NULL");
+    told(X(setsockopt, SERVER, fd6, IPPROTO_IPV6, 77, &(int){ 1 }, 2), "IPV6_RECVFRAGSIZE of two bytes");
     int unnamed = new_socket(SERVER, AF_INET);
     told(X(bind, SERVER, unnamed, SA(other)), "bind of AF_UNSPEC to any address");
     X(close, SERVER, unnamed);
