@@ -97,8 +97,8 @@ pub const ROWS: &[Row] = &[
         name: "data held back by MSG_MORE",
         kind: CALLS,
         key: "*, data held back: *",
-        reason: "Data that MSG_MORE holds back leaves at the latest after 200 ms (tcp(7), `TCP_CORK`). Here a segment of \
-                 the peer lets it go before; on Linux one with data does, unless its window and acknowledgment are \
+        reason: "Data that MSG_MORE holds back leaves at the latest after 200 ms (tcp(7), `TCP_CORK`). Here a segment \
+                 of the peer lets it go before; on Linux one with data does, unless its window and acknowledgment are \
                  those of the one before.",
     },
     Row {

@@ -1,6 +1,6 @@
-//! Programs of calls from a seed. The generator keeps a rough model of what each descriptor is and which end of the peer
-//! it is joined to. Two calls in three follow the one before: they do what it made possible, or tell what it did. Of the
-//! others most make sense in the state that they meet, and some have odd states, lengths and pointers.
+//! Programs of calls from a seed. The generator keeps a rough model of what each descriptor is and which end of the
+//! peer it is joined to. Two calls in three follow the one before: they do what it made possible, or tell what it did.
+//! Of the others most make sense in the state that they meet, and some have odd states, lengths and pointers.
 
 use super::step::{STEPS_MAX, Step};
 use base::Rng;

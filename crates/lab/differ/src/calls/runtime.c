@@ -7,7 +7,8 @@
  * their own, three times; once after a step that can only make room at the peer, never after one that sends nothing.
  * The link keeps its order, so all that either end had sent by then has been seen by the other.
  * A call that may block runs in a thread of its own. Each step ends when every such call has returned or is asleep:
- * found sleeping three or eight times, with such a round trip after each. A call that a step wakes is told behind that step.
+ * found sleeping three or eight times, with such a round trip after each. A call that a step wakes is told behind
+ * that step.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -920,8 +921,9 @@ static int has_ended(struct task *t)
 /* Round trips after a step where no call sleeps. */
 static int trips(const char *name)
 {
-    static const char *const NONE[] = { "socket", "bind",   "getopt", "name",  "fcntl",  "ioctl", "epoll",   "ctl", "pipe",
-                                        "pair",   "eventfd", "plisten", "drain", "stuff", "precv", "pstuff", "restart" };
+    static const char *const NONE[] = { "socket",  "bind",  "getopt", "name",  "fcntl",  "ioctl",
+                                        "epoll",   "ctl",   "pipe",   "pair",  "eventfd", "plisten",
+                                        "drain",   "stuff", "precv",  "pstuff", "restart" };
     static const char *const ONE[] = { "recv", "poll", "select", "wait", "union" };
     for (size_t i = 0; i < sizeof NONE / sizeof *NONE; i++)
         if (!strcmp(name, NONE[i]))
