@@ -138,6 +138,7 @@ const HOW: &str = " * The bed, as root: namespaces joined by veth, the program i
     *   ip -n c addr add 10.77.1.1/16 dev ms1; ip -n c addr add fd77::2/64 dev ms1 nodad\n \
     *   ip -n s link set ms0 up; ip -n c link set ms1 up; ip -n s link set lo up\n \
     *   cc -w -pthread -o p THIS_FILE\n \
+    *   ip -n c route replace 10.77.0.0/16 dev ms1 quickack 1\n \
     *   ip netns exec s ./p c\n \
     *   ip netns exec s millstream run --link xdp:ms0 -- ./p c launched\n";
 

@@ -43,20 +43,14 @@ impl Side {
                 eprintln!("differ: without RPS, packets of several processors may change their order: {why}");
             }
         }
-        let route = [
-            "-n",
-            &bed.server,
-            "route",
-            "replace",
-            "fd77::/64",
-            "dev",
-            "ms0",
-            "metric",
-            "256",
-            "congctl",
-            "cubic",
-        ];
-        sh("ip", &route)?;
+        let route = |ns: &str, words: &str| {
+            let words = format!("-n {ns} route replace {words}");
+            sh("ip", &words.split(' ').collect::<Vec<_>>())
+        };
+        route(&bed.server, "fd77::/64 dev ms0 metric 256 congctl cubic")?;
+        // The peer acknowledges at once: whether a close that lingers has ended depends on no timer.
+        route(&bed.client, "10.77.0.0/16 dev ms1 quickack 1")?;
+        route(&bed.client, "fd77::/64 dev ms1 metric 256 quickack 1")?;
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut command: Vec<String> =
             ["netns", "exec", &bed.server, "taskset", "-c", &cpu.to_string()].map(str::to_owned).into();
