@@ -221,9 +221,11 @@ impl Park for Program {
     fn keep(&self, _: Sleeper) {}
 }
 
-/// Without the thread of ours, which knows only the real time.
+/// The thread of ours knows only the real time: a schedule looks in its place.
 fn runner(engine: Engine, park: impl Park + 'static) -> Runner {
-    Runner::new(engine, Box::new(park))
+    let runner = Runner::new(engine, Box::new(park));
+    runner.begin_watchdog(&std::thread::current());
+    runner
 }
 
 /// Returns a byte of a connection's stream.
