@@ -1,15 +1,25 @@
 //! A ring of bytes from one thread to another.
 
 use crate::ends::{Places, Reader, Writer, capacity_for, ends};
+use crate::map::{Mapping, PAGE, Pages};
 use crate::sync::UnsafeCell;
 use core::fmt;
 
 struct Bytes {
-    bytes: Box<[core::cell::UnsafeCell<u8>]>,
+    memory: Memory,
     /// Loom sees no bytes, so each has a shadow that both sides touch where they touch the byte.
     #[cfg(loom)]
     shadow: Box<[UnsafeCell<()>]>,
 }
+
+enum Memory {
+    Boxed(Box<[core::cell::UnsafeCell<u8>]>),
+    /// Its pages are made when they are first written to: a connection that says little needs few of them.
+    Mapped(Mapping),
+}
+
+/// From this size on a ring has pages of its own.
+const MAPPED: usize = 4 * PAGE;
 
 // SAFETY: a byte belongs to one side at a time (see `ends`).
 unsafe impl Sync for Bytes {}
@@ -20,7 +30,10 @@ const _: fn(()) -> UnsafeCell<()> = UnsafeCell::new;
 impl Places for Bytes {
     #[inline]
     fn capacity(&self) -> usize {
-        self.bytes.len()
+        match &self.memory {
+            Memory::Boxed(bytes) => bytes.len(),
+            Memory::Mapped(mapping) => mapping.len(),
+        }
     }
 
     fn abandon(&mut self, _: impl Iterator<Item = usize>) {}
@@ -28,22 +41,25 @@ impl Places for Bytes {
 
 impl Bytes {
     fn base(&self) -> *mut u8 {
-        // Every byte is in a cell, so writing through a pointer from a shared borrow is in order.
-        core::cell::UnsafeCell::raw_get(self.bytes.as_ptr())
+        match &self.memory {
+            // Every byte is in a cell, so writing through a pointer from a shared borrow is in order.
+            Memory::Boxed(bytes) => core::cell::UnsafeCell::raw_get(bytes.as_ptr()),
+            Memory::Mapped(mapping) => mapping.ptr().as_ptr(),
+        }
     }
 
     /// The bytes at `position..position + len`: up to the end of the memory, and the rest from its start.
     #[inline]
     fn split(&self, position: usize, len: usize) -> (usize, usize, usize) {
-        let at = position & (self.bytes.len() - 1);
-        let first = len.min(self.bytes.len() - at);
+        let at = position & (self.capacity() - 1);
+        let first = len.min(self.capacity() - at);
         (at, first, len - first)
     }
 
     #[cfg(loom)]
     fn touch(&self, position: usize, len: usize, write: bool) {
         for i in 0..len {
-            let cell = &self.shadow[position.wrapping_add(i) & (self.bytes.len() - 1)];
+            let cell = &self.shadow[position.wrapping_add(i) & (self.capacity() - 1)];
             if write { cell.with_mut(|_| ()) } else { cell.with(|_| ()) }
         }
     }
@@ -61,10 +77,10 @@ pub fn bytes(capacity: usize) -> (ByteProducer, ByteConsumer) {
 /// [`bytes`] whose positions start at `at`, for models that wrap at every offset.
 fn bytes_at(capacity: usize, at: usize) -> (ByteProducer, ByteConsumer) {
     let capacity = capacity_for(capacity);
-    let bytes = vec![0u8; capacity].into_boxed_slice();
+    let mapping = if capacity < MAPPED { None } else { Mapping::anonymous(capacity, Pages::Normal).ok() };
+    let boxed = || Memory::Boxed((0..capacity).map(|_| core::cell::UnsafeCell::new(0)).collect());
     let bytes = Bytes {
-        // SAFETY: a cell of a byte is laid out like the byte, and the box is owned alone.
-        bytes: unsafe { Box::from_raw(Box::into_raw(bytes) as *mut [core::cell::UnsafeCell<u8>]) },
+        memory: mapping.map_or_else(boxed, Memory::Mapped),
         #[cfg(loom)]
         shadow: (0..capacity).map(|_| UnsafeCell::new(())).collect(),
     };
