@@ -227,33 +227,6 @@ impl Runner {
         Ok(runner)
     }
 
-    /// [`Sockets::epoll_ctl`](crate::Sockets::epoll_ctl) for a program with numbers of its own: `number` is what it
-    /// calls the descriptor, and each number of a socket is a registration of its own.
-    ///
-    /// # Errors
-    /// As epoll_ctl(2).
-    pub fn epoll_ctl_as(&self, epfd: Fd, fd: Fd, number: Fd, op: EpollOp) -> Result<(), Errno> {
-        Mode::lock(self).epoll_ctl_as(epfd, fd, number, op)
-    }
-
-    /// The numbers under which a set watches a socket, each with what was asked for.
-    ///
-    /// # Errors
-    /// EBADF, EINVAL if it is no epoll set.
-    pub fn epoll_watches(&self, epfd: Fd, fd: Fd) -> Result<Vec<(Fd, EpollEvent)>, Errno> {
-        Mode::lock(self).epoll_watches(epfd, fd)
-    }
-
-    /// The address that a socket without a connection is bound to, if it is; `None` if it has a connection or listens.
-    pub fn apart(&self, fd: Fd) -> Option<Option<Endpoint>> {
-        Mode::lock(self).apart(fd)
-    }
-
-    /// Returns true of a socket that was never bound, whose connection was refused, reset or closed.
-    pub fn is_over(&self, fd: Fd) -> bool {
-        Mode::lock(self).is_over(fd)
-    }
-
     /// Returns TCP's counters, by name.
     pub fn tcp_counters(&self) -> Vec<(&'static str, u64)> {
         let values = self.shared().machine.core.tcp_counters().values();
@@ -356,6 +329,33 @@ impl<M: Machine> Runner<M> {
         let mut shared = self.shared();
         or_down(shared.machine.turn())?;
         Ok(look(shared.engine()))
+    }
+
+    /// [`Sockets::epoll_ctl`](crate::Sockets::epoll_ctl) for a program with numbers of its own: `number` is what it
+    /// calls the descriptor, and each number of a socket is a registration of its own.
+    ///
+    /// # Errors
+    /// As epoll_ctl(2).
+    pub fn epoll_ctl_as(&self, epfd: Fd, fd: Fd, number: Fd, op: EpollOp) -> Result<(), Errno> {
+        Mode::lock(self).epoll_ctl_as(epfd, fd, number, op)
+    }
+
+    /// The numbers under which a set watches a socket, each with what was asked for.
+    ///
+    /// # Errors
+    /// EBADF, EINVAL if it is no epoll set.
+    pub fn epoll_watches(&self, epfd: Fd, fd: Fd) -> Result<Vec<(Fd, EpollEvent)>, Errno> {
+        Mode::lock(self).epoll_watches(epfd, fd)
+    }
+
+    /// The address that a socket without a connection is bound to, if it is; `None` if it has a connection or listens.
+    pub fn apart(&self, fd: Fd) -> Option<Option<Endpoint>> {
+        Mode::lock(self).apart(fd)
+    }
+
+    /// Returns true of a socket that was never bound, whose connection was refused, reset or closed.
+    pub fn is_over(&self, fd: Fd) -> bool {
+        Mode::lock(self).is_over(fd)
     }
 
     /// Repeats `attempt` while it gives EAGAIN, until `timeout` is over; `sleep` sleeps on the descriptors that it is
