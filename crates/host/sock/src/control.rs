@@ -326,6 +326,7 @@ pub fn stats(engine: &mut Engine) -> Value {
     let (descriptors, watches) = engine.open();
     let (footprint, now) = (engine.footprint(), engine.time());
     let (spun, slept) = (engine.load.spun(), engine.load.slept(now));
+    let (wakes, events, jobs) = (engine.load.wakes(), engine.load.events, engine.load.jobs);
     let core = engine.core();
     connections::settle_limits(core, now);
     let blackbox = core.probe::<trace::blackbox::BlackBox>().map(|(_, box_)| {
@@ -352,7 +353,7 @@ pub fn stats(engine: &mut Engine) -> Value {
         "offload": pairs(core.offload_figures().iter().map(|figure| (figure.name, figure.value)).collect()),
         "sock": {
             "descriptors": descriptors, "watches": watches, "footprint": footprint, "spin_us": spun.as_micros() as u64,
-            "sleep_us": slept.as_micros() as u64,
+            "sleep_us": slept.as_micros() as u64, "wakes": wakes, "events": events, "jobs": jobs,
         },
         "blackbox": blackbox,
         "now_us": now.as_micros(),

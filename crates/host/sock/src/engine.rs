@@ -101,6 +101,7 @@ impl<T: Transport> Engine<T> {
     pub(crate) fn publish(&mut self, fill: impl FnOnce(&mut T, &mut Vec<Notice>)) {
         let mut notices = std::mem::take(&mut self.notices);
         fill(&mut self.core, &mut notices);
+        self.load.events += notices.len() as u64;
         for notice in notices.drain(..) {
             self.mark(notice.owner, edges(notice.events));
         }

@@ -210,7 +210,7 @@ fn cores(before: &Look, now: &Look) -> String {
     let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-3);
     let heads =
         ["process", "core", "load", "spin", "conns", "t-wait", "new/s", "in bit/s", "out bit/s", "pkt in"];
-    let mut table = show::Table::new(&[&heads[..], &["pkt out", "retr/s"]].concat());
+    let mut table = show::Table::new(&[&heads[..], &["pkt out", "retr/s", "ev/wake", "job/wake"]].concat());
     let loads = why::loads(&before.cores, &now.cores);
     let old: HashMap<_, _> =
         before.cores.iter().map(|(pid, row)| ((*pid, number(row, "core")), row)).collect();
@@ -220,6 +220,8 @@ fn cores(before: &Look, now: &Look) -> String {
         let per = |section: &str, key: &str| {
             number(&row[section], key).saturating_sub(number(&was[section], key)) as f64 / seconds
         };
+        // How much a wake brings: batches grow with the load.
+        let a_wake = |key: &str| short(per("sock", key) / per("sock", "wakes").max(1.0 / seconds));
         table.row(vec![
             pid.to_string(),
             core.1.to_string(),
@@ -233,6 +235,8 @@ fn cores(before: &Look, now: &Look) -> String {
             short(per("stack", "packets_in")),
             short(per("stack", "packets_out")),
             short(per("tcp", "retransmits")),
+            a_wake("events"),
+            a_wake("jobs"),
         ]);
     }
     table.show()

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 fn core(pid: u32, n: u64) -> (u32, Value) {
     let tcp = json!({"bytes_in": n, "retransmits": n});
-    let sock = json!({"spin_us": 100 * n, "sleep_us": 200 * n});
+    let sock = json!({"spin_us": 100 * n, "sleep_us": 200 * n, "wakes": n, "events": 3 * n, "jobs": 2 * n});
     (pid, json!({"core": 0, "tcp": tcp, "stack": {"connections": 2}, "sock": sock, "now_us": 1_000 * n}))
 }
 
@@ -56,7 +56,11 @@ fn rates_loads_and_verdicts() {
     let (before, now) = looks();
     let text = view().picture(&before, &now);
     let lines = words(&text);
-    assert_eq!(lines[1], ["9", "0", "70%", "10%", "2", "0", "0", "8.0k", "0", "0", "0", "1.0k"], "{text}");
+    assert_eq!(
+        lines[1],
+        ["9", "0", "70%", "10%", "2", "0", "0", "8.0k", "0", "0", "0", "1.0k", "3", "2"],
+        "{text}"
+    );
     let end = ["ESTABLISHED", "fast:1", "b:1", "cubic", "14480", "0", "1.500", "9"];
     assert_eq!(lines[4], [&["200k", "0", "25", "peer-window", "90%"][..], &end].concat(), "{text}");
     assert_eq!(lines[5][..3], ["4.0k", "0", "0"], "{text}");

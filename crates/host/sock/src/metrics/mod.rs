@@ -81,6 +81,7 @@ fn look(engine: &mut Engine) -> Told {
     let (descriptors, watches) = engine.open();
     let (footprint, now) = (engine.footprint() as u64, engine.time());
     let (spun, slept) = (engine.load.spun(), engine.load.slept(now));
+    let (wakes, events, jobs) = (engine.load.wakes(), engine.load.events, engine.load.jobs);
     let core = engine.core();
     connections::settle_limits(core, now);
     let mut samples = Vec::new();
@@ -105,6 +106,15 @@ fn look(engine: &mut Engine) -> Told {
             spun.as_micros() as u64,
         ),
         Sample::new("sock", "sleep_us", "Time asleep, for want of work.", true, slept.as_micros() as u64),
+        Sample::new("sock", "wakes", "Sleeps of a thread that turns the core.", true, wakes),
+        Sample::new(
+            "sock",
+            "events",
+            "Events told to sockets, or to applications in paired mode.",
+            true,
+            events,
+        ),
+        Sample::new("sock", "jobs", "Requests of applications to a stack thread.", true, jobs),
     ]);
     if let Some((_, box_)) = core.probe::<BlackBox>() {
         let (written, lost) = box_.files().map_or((0, 0), Files::counts);

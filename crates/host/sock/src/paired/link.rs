@@ -30,7 +30,8 @@ pub(super) struct LinkEnd {
     out: VecDeque<Event>,
     /// Records with something to tell, each at most once.
     pub(super) pending: VecDeque<u32>,
-    told: bool,
+    /// Events since it was rung last.
+    told: u32,
     /// Connections that the stack thread keeps for this application.
     pub(super) streams: u32,
     /// The application is gone.
@@ -56,7 +57,7 @@ pub(super) fn link(alarm: &Ringer, ringer: Ringer) -> (Link, LinkEnd) {
         events,
         out: VecDeque::new(),
         pending: VecDeque::new(),
-        told: false,
+        told: 0,
         streams: 0,
         leaving: false,
         bell: LastRing(ringer),
@@ -122,7 +123,7 @@ impl LinkEnd {
     fn send(&mut self, event: Event) -> bool {
         match self.events.push(event) {
             Ok(()) => {
-                self.told = true;
+                self.told += 1;
                 true
             }
             Err(back) => {
@@ -134,14 +135,16 @@ impl LinkEnd {
 
     /// Sends a notice after everything said; false if it must wait.
     pub(super) fn notify(&mut self, event: Event) -> bool {
-        self.events.push(event).inspect(|()| self.told = true).is_ok()
+        self.events.push(event).inspect(|()| self.told += 1).is_ok()
     }
 
-    /// Wakes the application, once per turn and only if it sleeps and was told something.
-    pub(super) fn ring(&mut self) {
-        if std::mem::take(&mut self.told) {
+    /// Wakes the application, once per turn and only if it sleeps and was told something. Returns the number of events.
+    pub(super) fn ring(&mut self) -> u32 {
+        let told = std::mem::take(&mut self.told);
+        if told > 0 {
             self.bell.0.ring();
         }
+        told
     }
 
     /// Wakes the application.

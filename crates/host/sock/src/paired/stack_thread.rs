@@ -83,7 +83,10 @@ impl Hub {
         for notice in notices.drain(..) {
             worker.notice(&mut engine.core, now, notice);
         }
-        self.behind = worker.publish(&engine.core);
+        let (told, behind) = worker.publish(&engine.core);
+        engine.load.events += u64::from(told);
+        engine.load.jobs += obeyed as u64;
+        self.behind = behind;
         (obeyed as u32, Turn { timers, ..turn })
     }
 

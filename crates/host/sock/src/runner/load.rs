@@ -8,6 +8,11 @@ pub(crate) struct Load {
     spun: Duration,
     slept: Duration,
     asleep_since: Option<Instant>,
+    wakes: u64,
+    /// What connections and listeners were told of.
+    pub(crate) events: u64,
+    /// What applications asked a stack thread for.
+    pub(crate) jobs: u64,
 }
 
 impl Load {
@@ -30,7 +35,13 @@ impl Load {
     pub(crate) fn on_wake(&mut self, now: Instant) {
         if let Some(since) = self.asleep_since.take() {
             self.slept += now.since(since);
+            self.wakes += 1;
         }
+    }
+
+    /// How often a thread that turned the core has slept.
+    pub(crate) fn wakes(&self) -> u64 {
+        self.wakes
     }
 
     pub(crate) fn is_asleep(&self) -> bool {

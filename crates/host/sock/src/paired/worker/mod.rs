@@ -293,10 +293,10 @@ impl Worker {
         }
     }
 
-    /// Tells every application what happened in this turn, and wakes those that sleep. True if something had to
-    /// stay behind because an application does not listen.
-    pub(super) fn publish(&mut self, core: &Core) -> bool {
-        let mut behind = false;
+    /// Tells every application what happened in this turn, and wakes those that sleep. Returns the number of events,
+    /// and true if something had to stay behind because an application does not listen.
+    pub(super) fn publish(&mut self, core: &Core) -> (u32, bool) {
+        let (mut told, mut behind) = (0, false);
         for link in 0..self.named.len() as u32 {
             let Some(end) = self.links.get_mut(link) else { continue };
             if end.flush_said() {
@@ -315,10 +315,10 @@ impl Worker {
                     end.pending.pop_front();
                 }
             }
-            end.ring();
+            told += end.ring();
             behind |= end.is_behind();
         }
-        behind
+        (told, behind)
     }
 }
 
