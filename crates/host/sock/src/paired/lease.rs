@@ -1,6 +1,6 @@
-//! The lead of a stack thread's core, lent to the one application that runs on the same CPU: where only one of the two
-//! can run, the application's thread that would wait turns the core, as in direct mode, and the stack thread looks after
-//! the core while the application does something else.
+//! The lead of a stack thread's core, lent to the one application that runs on the same CPU: where only one of the
+//! two can run, the application's thread that would wait turns the core, as in direct mode, and the stack thread looks
+//! after the core while the application does something else.
 
 use super::stack_thread::{End, Hub, StackThread};
 use crate::only_cpu;

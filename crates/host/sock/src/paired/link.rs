@@ -66,8 +66,8 @@ pub(super) fn link(alarm: &Ringer, ringer: Ringer) -> (Link, LinkEnd) {
 }
 
 impl Link {
-    /// Tells the stack thread, and wakes it if it sleeps. A full queue is back-pressure: it is taken from once per turn,
-    /// so that waiting is short. Nothing hears if the thread is gone.
+    /// Tells the stack thread, and wakes it if it sleeps. A full queue is back-pressure: it is taken from once per
+    /// turn, so that waiting is short. Nothing hears if the thread is gone.
     pub(super) fn tell(&mut self, mut command: Command) {
         let mut backoff = Backoff::default();
         while let Err(back) = self.commands.push(command) {

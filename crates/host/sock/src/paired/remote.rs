@@ -128,13 +128,13 @@ impl Remote {
         }
     }
 
-    /// What the application has to do with the one stack thread that there is, beside the queues.
+    /// Returns the lease of the core, if there is one stack thread alone.
     pub(super) fn lease(&self) -> Option<&Lease> {
         let [link] = &self.links[..] else { return None };
         link.lease.as_ref()
     }
 
-    /// What the application has to do with the one stack thread that there is, beside the queues.
+    /// Returns the lease of the core, if there is one stack thread alone.
     pub(super) fn lease_mut(&mut self) -> Option<&mut Lease> {
         let [link] = &mut self.links[..] else { return None };
         link.lease.as_mut()

@@ -156,7 +156,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// What the thread is told, and tells.
+/// Orders to the thread, and its CPU.
 #[derive(Default)]
 struct Orders {
     stop: AtomicBool,
@@ -261,8 +261,8 @@ impl StackThread {
     }
 }
 
-/// Turns the core until it is to stop, or looks after it while the lead is lent; then ends what the applications left open, and gives what they sent a little
-/// time to arrive.
+/// Turns the core until it is to stop, or looks after it while the lead is lent; then ends what the applications left
+/// open, and gives what they sent a little time to arrive.
 fn run(runner: &Arc<Runner<Hub>>, orders: &Orders) {
     let lead = |timeout, attempt: &mut dyn FnMut(&mut Engine) -> Result<(), Errno>| {
         let mut sleep = |fds: &[RawFd], left| Threads.sleep(fds, left, true);

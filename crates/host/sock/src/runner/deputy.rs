@@ -1,5 +1,5 @@
-//! The lead of a core in the place of its own thread: who leads another runner and would have to wait for that thread on
-//! the CPU which it needs turns the core itself, and no thread is switched to.
+//! The lead of a core in the place of its own thread: who leads another runner and would have to wait for that thread
+//! on the CPU which it needs turns the core itself, and no thread is switched to.
 //!
 //! It holds the lead while it sleeps, and lets go of it when it returns to its program. The core's thread, where it
 //! leads for good, comes first.

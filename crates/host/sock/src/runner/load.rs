@@ -9,9 +9,9 @@ pub(crate) struct Load {
     slept: Duration,
     asleep_since: Option<Instant>,
     wakes: u64,
-    /// What connections and listeners were told of.
+    /// Events told to connections and listeners.
     pub(crate) events: u64,
-    /// What applications asked a stack thread for.
+    /// Requests of applications to a stack thread.
     pub(crate) jobs: u64,
 }
 

@@ -44,7 +44,7 @@ pub trait Machine: Send {
     /// The sleep is over.
     fn disarm(&mut self) {}
 
-    /// Who led waits no more.
+    /// The leader waits no more.
     fn leave(&mut self) {}
 
     /// When the next turn must happen at the latest.
