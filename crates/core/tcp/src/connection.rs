@@ -28,7 +28,7 @@ use crate::receiver::Receiver;
 use crate::receiver::window::Tuner;
 use crate::recovery::Learned;
 use crate::recovery::Recovery;
-use crate::sender::Sender;
+use crate::sender::{MIN_MSS, Sender};
 use crate::stats::account::{Account, Counts};
 use crate::stats::limit::Limited;
 use crate::timers::{Keepalive, Timers};
@@ -142,7 +142,7 @@ impl Connection {
             error: None,
             predicted: NOTHING,
             bits: start.bits,
-            snd: Sender::new(open, start, cx.now),
+            snd: Sender::new(open.isn, open.ts_offset, (start.sndbuf, start.path_mtu), cx.now),
             rcv: Receiver::new(start, cx.now),
             recovery: Recovery::default(),
             timers: Timers::new(open.hint.rto_us),
@@ -291,7 +291,7 @@ impl Connection {
             Some(ts) => self.rcv.note_timestamp(ts.val),
             None => self.bits.clear(Bits::TIMESTAMPS),
         }
-        let peer_mss = syn.options.mss.unwrap_or(path::default_mss(&self.key)).max(path::MIN_MSS);
+        let peer_mss = syn.options.mss.unwrap_or(path::default_mss(&self.key)).max(MIN_MSS);
         self.snd.agree(peer_mss, scale.map_or(0, |shift| shift.min(MAX_SHIFT)));
         self.refresh_mss(cx.config);
         self.rcv.set_mss(self.snd.mss().min(path::RCV_MSS_GUESS));
@@ -436,7 +436,7 @@ impl Connection {
         self.due.has(due)
     }
 
-    /// What is to be sent.
+    /// Output that is requested.
     #[inline(always)]
     pub(crate) fn due(&self) -> Due {
         self.due

@@ -51,7 +51,7 @@ pub struct SocketOptions {
     /// IP_PMTUDISC_DONT, PROBE, INTERFACE or OMIT, which do without ICMP: where full segments vanish, the path's MTU
     /// is searched for whatever `mtu_probing` says.
     pub black_holes: bool,
-    /// TCP_DEFER_ACCEPT of a listener: timeouts that what is half-open waits for data ([`crate::handshake::defer`]); 0 means none.
+    /// TCP_DEFER_ACCEPT of a listener: timeouts that what is half-open waits for data ([`crate::defer`]); 0 means none.
     pub defer_accept: u8,
     /// SO_INCOMING_CPU of a listener: among those that share its port, it is for the connections of this CPU.
     pub incoming_cpu: Option<u32>,

@@ -1,4 +1,4 @@
-//! What is left of connections: TIME-WAIT and the resets for segments of none.
+//! The end of connections: TIME-WAIT and the resets for segments of none.
 
 pub(crate) mod reset;
 pub(crate) mod timewait;

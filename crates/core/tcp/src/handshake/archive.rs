@@ -16,6 +16,7 @@ use crate::connection::{Bits, Connection};
 use crate::handshake::scale::MAX_SHIFT;
 use crate::handshake::start::{Fresh, Start};
 use crate::mtu::path;
+use crate::sender::MIN_MSS;
 use crate::{Cx, HostHint, Open, SocketOptions, State, Transmit};
 
 /// The beginning of connections that are alike: all of them connect, or all accept.
@@ -69,7 +70,7 @@ impl Archived {
         let said = &syn.options;
         let both = |option: Bits, theirs: bool| (ours.has(option) && theirs) == bits.has(option);
         syn.flags == Flags::SYN
-            && said.mss.unwrap_or(path::default_mss(key)).max(path::MIN_MSS) == agreed.peer_mss
+            && said.mss.unwrap_or(path::default_mss(key)).max(MIN_MSS) == agreed.peer_mss
             && both(Bits::SCALING, said.window_scale.is_some())
             && (!bits.has(Bits::SCALING)
                 || said.window_scale.is_some_and(|shift| shift.min(MAX_SHIFT) == agreed.snd_scale))

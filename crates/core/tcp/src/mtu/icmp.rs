@@ -34,7 +34,7 @@ const MIN_MTU_V6: u16 = 1280;
 /// more links that are each smaller than the one before. Each message that is believed costs a congestion window.
 const RESEGMENTS: u8 = 4;
 
-/// What ICMP said.
+/// Errors and sizes that ICMP told.
 #[derive(Default, Debug)]
 pub(crate) struct Told {
     /// Soft error, and SND.UNA at that time: the error if nothing is acknowledged any more (RFC 1122, section 4.2.3.9).

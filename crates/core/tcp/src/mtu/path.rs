@@ -4,10 +4,9 @@ use base::FlowKey;
 use cc::Controller;
 
 use crate::connection::{Bits, Connection};
+use crate::sender::MIN_MSS;
 use crate::{Config, Cx};
 
-/// Least MSS we believe in: smaller ones only serve to make us send storms of tiny segments.
-pub(crate) const MIN_MSS: u16 = 88;
 /// First guess of the peer's full segments, before the first arrives.
 pub(crate) const RCV_MSS_GUESS: u16 = 536;
 /// Bytes of the timestamps option, padded (RFC 7323, appendix A).

@@ -14,8 +14,8 @@ pub use self::reassembly::ReassemblyInfo;
 pub(crate) use self::reassembly::{Kept, Limit};
 use crate::buffers::chain::Chain;
 use crate::handshake::start::Start;
-use crate::mtu::path;
 use crate::receiver::reassembly::Reassembly;
+use crate::sender::MIN_MSS;
 
 /// ```text
 ///       readable from      nxt                             edge
@@ -65,7 +65,7 @@ impl Receiver {
             buffer: Chain::new(),
             last_ms: now.as_millis() as u32,
             limit: start.rcvbuf,
-            mss: path::MIN_MSS,
+            mss: MIN_MSS,
             scale: start.rcv_scale,
             quick: start.quick,
             data_segments: 0,
@@ -221,8 +221,9 @@ impl Receiver {
         self.nxt += 1;
     }
 
-    /// The peer is about to learn RCV.NXT, and of what lies beyond it if the segment `tells`; true if it knows all then.
-    /// One SACK tells as much as many duplicates, and those count only in a `bare` acknowledgment (RFC 5681, section 2).
+    /// The peer is about to learn RCV.NXT, and of what lies beyond it if the segment `tells`; true if it knows all
+    /// then. One SACK tells as much as many duplicates, and those count only in a `bare` acknowledgment (RFC 5681,
+    /// section 2).
     #[inline(always)]
     pub(crate) fn acknowledge(&mut self, tells: bool, sack: bool, bare: bool) -> bool {
         self.acked = self.nxt;

@@ -1,5 +1,5 @@
-//! Repairing what the network lost: fast recovery by SACK, whose losses [`crate::recovery::rack`] finds and whose sending
-//! [`crate::recovery::prr`] meters; by duplicate acknowledgments where there is no SACK (RFC 6582); after a timeout (RFC
+//! Repairing what the network lost: fast recovery by SACK, whose losses [`rack`] finds and whose sending [`prr`]
+//! meters; by duplicate acknowledgments where there is no SACK (RFC 6582); after a timeout (RFC
 //! 5681, RFC 6298); and after a path MTU reduction.
 //!
 //! ```text
@@ -100,7 +100,7 @@ struct Loss {
     urgent: bool,
 }
 
-/// What outlives a recovery.
+/// Knowledge that outlives a recovery.
 #[derive(Debug)]
 pub(crate) struct Learned {
     reordering: Reordering,
@@ -114,7 +114,7 @@ impl Learned {
     }
 }
 
-/// What the peer misses, or may miss.
+/// The repair under way, if the peer misses something or may.
 #[derive(Default, Debug)]
 pub(crate) struct Recovery {
     loss: Option<Box<Loss>>,
@@ -136,7 +136,7 @@ impl Recovery {
         self.loss.as_ref().map_or(Phase::Disorder, |loss| loss.phase)
     }
 
-    /// What was SACKed, if anything was.
+    /// The scoreboard, if anything was SACKed.
     pub(crate) fn board(&self) -> Option<&Scoreboard> {
         self.loss.as_ref().map(|loss| &loss.board)
     }
@@ -182,7 +182,7 @@ impl Connection {
         self.recovery.phase()
     }
 
-    /// What is known of reordering on the path.
+    /// Knowledge of reordering on the path.
     pub(crate) fn reordering(&self) -> Reordering {
         self.cold().map_or(Reordering::new(), |cold| cold.recovery.reordering)
     }

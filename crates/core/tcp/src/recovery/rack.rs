@@ -3,7 +3,8 @@
 //! lost retransmission or the tail of a flight is found like any other loss.
 //!
 //! Whatever left earlier lies lower, as long as nothing is retransmitted. So of the first transmissions one edge
-//! tells all: every byte below it that is not SACKed is lost. Retransmissions are in [`crate::recovery::resent::Resent`].
+//! tells all: every byte below it that is not SACKed is lost. Retransmissions are in
+//! [`crate::recovery::resent::Resent`].
 
 use base::{Duration, Instant, Seq};
 use wire::tcp::Segment;

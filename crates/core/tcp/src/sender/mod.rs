@@ -7,10 +7,11 @@ pub(crate) mod sent;
 use base::{Instant, Seq};
 
 use crate::buffers::pool::Pool;
-use crate::handshake::start::{Fresh, Start};
-use crate::mtu::path;
 use crate::sender::send_buffer::SendBuffer;
 use crate::sender::sent::{Cursor, Sent, TxTimes};
+
+/// Least MSS we believe in: smaller ones only serve to make us send storms of tiny segments.
+pub(crate) const MIN_MSS: u16 = 88;
 
 /// ```text
 ///                      una                   nxt               una + queued()
@@ -20,8 +21,8 @@ use crate::sender::sent::{Cursor, Sent, TxTimes};
 ///                      │<───────── the send buffer ──────────>│
 ///                      │<─── wnd: the peer's window ───>│
 /// ```
-/// Before our SYN is acknowledged `una` is its number and the buffer holds only what goes with the SYN. Our FIN occupies
-/// the byte behind the buffer; it was sent if the flight is longer than the buffer.
+/// Before our SYN is acknowledged `una` is its number and the buffer holds only what goes with the SYN. Our FIN
+/// occupies the byte behind the buffer; it was sent if the flight is longer than the buffer.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Sender {
@@ -61,8 +62,7 @@ pub(crate) struct Sender {
 impl Sender {
     /// Nothing was sent.
     #[inline(always)]
-    pub(crate) fn new(open: &Fresh, start: &Start, now: Instant) -> Sender {
-        let isn = open.isn;
+    pub(crate) fn new(isn: Seq, ts_offset: u32, (limit, path_mtu): (u32, u16), now: Instant) -> Sender {
         Sender {
             una: isn,
             nxt: isn,
@@ -73,16 +73,16 @@ impl Sender {
             rtt_seq: isn,
             sent: Sent::new(isn),
             data_segments: 0,
-            buffer: SendBuffer::new(start.sndbuf),
-            mss: path::MIN_MSS,
+            buffer: SendBuffer::new(limit),
+            mss: MIN_MSS,
             peer_mss: 0,
-            path_mtu: start.path_mtu,
+            path_mtu,
             scale: 0,
             duplicates: 0,
             small: isn,
             wnd_max: 0,
             last_ms: now.as_millis() as u32,
-            ts_offset: open.ts_offset,
+            ts_offset,
         }
     }
 
@@ -339,7 +339,7 @@ impl Sender {
         self.sent.push(log, self.una, self.nxt, now.as_micros() as u32);
     }
 
-    /// What leaves from `seq` on has not left.
+    /// Takes back the segments from `seq` on, which did not leave.
     pub(crate) fn take_back(&mut self, seq: Seq) {
         self.nxt = seq;
         self.sent.cut(seq);

@@ -49,7 +49,7 @@ fn read(watch: u32, now: u32, runs: bool) -> Duration {
     Duration::from_millis(if runs { watch.wrapping_add(now) } else { watch }.into())
 }
 
-/// What every connection counts.
+/// Counters of every connection.
 #[derive(Default, Debug)]
 #[repr(C)]
 pub(crate) struct Counts {

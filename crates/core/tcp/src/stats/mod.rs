@@ -1,4 +1,4 @@
-//! What is counted, and what the owner and observers see.
+//! Counters, and the views of a connection that the owner and observers get.
 
 pub(crate) mod account;
 pub(crate) mod counters;

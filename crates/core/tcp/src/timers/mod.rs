@@ -20,8 +20,8 @@ const CORK: Duration = Duration::from_millis(200);
 /// When a write that found the pool exhausted looks again.
 const MEMORY_RETRY: Duration = Duration::from_millis(10);
 
-/// When what is due, and what the retransmission timeout follows. [`Instant::FAR_FUTURE`] means not armed. Dates may lie
-/// too early: what fires looks again.
+/// When what is due, and what the retransmission timeout follows. [`Instant::FAR_FUTURE`] means not armed. Dates may
+/// lie too early: what fires looks again.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Timers {
