@@ -470,6 +470,35 @@ fn a_parent_that_does_not_accept_leaves_connections_to_its_child() {
     }
 }
 
+/// Connects, 20 clients at a time, says something, and reads to the end.
+const MANY: &str = "
+import concurrent.futures, socket, sys
+def ask(turn):
+    c = socket.create_connection((sys.argv[1], int(sys.argv[2])), 30)
+    c.sendall(b'hello')
+    got = b''
+    while more := c.recv(100):
+        got += more
+    return got
+with concurrent.futures.ThreadPoolExecutor(20) as clients:
+    answers = list(clients.map(ask, range(int(sys.argv[3]))))
+assert all(answer == b'child' for answer in answers), answers
+print(len(answers))
+";
+
+/// As the master of a mail server does: it waits for a listener, and a program that it starts accepts.
+#[test]
+fn a_master_that_only_waits_leaves_connections_to_programs_that_it_starts() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let program = compiled(&bed, "master");
+    for (way, port) in [("poll", "8270"), ("epoll", "8271"), ("again", "8272"), ("spawn", "8273")] {
+        let _server = launch(&bed, &[&program, port, way]);
+        assert_eq!(ask(&bed, port).0, "child", "{way}");
+        let served = bed.in_ns_within(&bed.client, 120, "python3", &["-c", MANY, SERVER_ADDR, port, "200"]);
+        assert_eq!(served.unwrap_or_else(|e| panic!("{way}: {e}")), "200\n", "{way}");
+    }
+}
+
 #[test]
 fn a_hostile_child_has_no_hold_on_its_parent() {
     let Some(bed) = Bed::if_root(true) else { return };

@@ -126,6 +126,8 @@ unsafe fn accept_on(
     }
     let stack = stack::open()?;
     let below = heritage::listen_below(stack, held, fd)?;
+    let listener = below;
+    heritage::accepts(stack, held, below)?;
     let number = spare()?;
     let mut accepted = stack.runner.accept(below);
     if accepted == Err(Errno::EAGAIN) {
@@ -185,6 +187,7 @@ unsafe fn accept_on(
             return Err(errno.into());
         }
     };
+    heritage::has_accepted(stack, held, listener);
     let bytes = address::write(peer, held.is_v6());
     // SAFETY: C's contract for `len`.
     if let Err(refused) = unsafe { names::has_room(addr, len, bytes.len()) } {

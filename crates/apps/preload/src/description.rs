@@ -28,6 +28,22 @@ pub(crate) enum Kind {
 const KINDS: [Kind; 6] =
     [Kind::Fresh, Kind::Listener, Kind::Stream, Kind::Epoll, Kind::Inherited, Kind::Relayed];
 
+/// Where a listener stands among those of other processes that have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Family {
+    /// This process has begun to listen.
+    First,
+    /// As before; it only waits for connections, and has left them to children.
+    Master,
+    /// Another process has begun to listen.
+    Heir,
+    /// As before, and leaves the connections to children: those that this one is not about to accept are again its.
+    Servant,
+}
+
+const FAMILIES: [Family; 4] = [Family::First, Family::Master, Family::Heir, Family::Servant];
+
 /// No descriptor of the stack.
 pub(crate) const NONE: c_int = -1;
 
@@ -117,8 +133,10 @@ pub(crate) struct Description {
     turns: epoll::Turns,
     /// Of a listener: other processes may have it, too, and which of them accepts is not known.
     shared: AtomicBool,
-    /// Of a listener: this process has asked for its connections.
+    /// Of a listener: this process has asked for its connections; it has called accept.
     asked: AtomicBool,
+    accepts: AtomicBool,
+    family: AtomicU8,
     /// Index of the device that the program has bound the socket to, or 0.
     device: AtomicI32,
     /// Of a connection: the kernel's file under its numbers is under those of other connections, too.
@@ -175,6 +193,8 @@ impl Description {
             turns: epoll::Turns::new(),
             shared: AtomicBool::new(false),
             asked: AtomicBool::new(false),
+            accepts: AtomicBool::new(false),
+            family: AtomicU8::new(0),
             device: AtomicI32::new(0),
             borrowed: AtomicBool::new(false),
             more: Mutex::new(More {
@@ -206,6 +226,8 @@ impl Description {
         description.turns.forget();
         description.shared.store(false, Ordering::Relaxed);
         description.asked.store(false, Ordering::Relaxed);
+        description.accepts.store(false, Ordering::Relaxed);
+        description.set_family(Family::First);
         description.set_device(0);
         description.set_borrowed(false);
         description.forget_sleepers();
@@ -312,6 +334,23 @@ impl Description {
 
     pub(crate) fn set_asked(&self) {
         self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Has this process called accept?
+    pub(crate) fn accepts(&self) -> bool {
+        self.accepts.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_accepts(&self) {
+        self.accepts.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn family(&self) -> Family {
+        FAMILIES[usize::from(self.family.load(Ordering::Relaxed))]
+    }
+
+    pub(crate) fn set_family(&self, family: Family) {
+        self.family.store(family as u8, Ordering::Relaxed);
     }
 
     /// From now on other processes may have it, too.

@@ -330,6 +330,11 @@ fn watchers(target: &Description) -> Vec<(Held, c_int, Watch)> {
     found.collect()
 }
 
+/// The next wait for the listener asks for connections again.
+pub(crate) fn ask_again(target: &Held) {
+    watchers(target).into_iter().for_each(|(set, number, _)| pend(&set, number));
+}
+
 /// The socket listens from now on.
 pub(crate) fn listens(target: &Held) -> Outcome<()> {
     for (set, number, _) in watchers(target) {

@@ -14,7 +14,7 @@
 //! is over, so it is not waited for, and the child gets no connections.
 
 use crate::boundary::{errno, is_inside, say_once, set_errno};
-use crate::description::{Description, Kind, NONE};
+use crate::description::{Description, Family, Kind, NONE};
 use crate::hooks::real;
 use crate::table::{self, Held};
 use crate::{accept, bell, description, epoll, heap, heritage, limit, relay, report, stack};
@@ -224,6 +224,10 @@ pub(crate) extern "C" fn in_child() {
                 // Nothing relays it: the kernel says that it is not connected.
                 Kind::Stream if inside => held.set_kind(Kind::Relayed),
                 Kind::Stream => held.set_kind(Kind::Inherited),
+                Kind::Listener => held.set_family(match held.family() {
+                    Family::First | Family::Heir => Family::Heir,
+                    Family::Master | Family::Servant => Family::Servant,
+                }),
                 Kind::Epoll if held.below() != NONE => held.set_pending(true),
                 _ => {}
             }

@@ -4,15 +4,15 @@
 //! number is not taken for a socket.
 
 use crate::boundary::{Outcome, Refused, inside};
-use crate::description::{Description, Kind, NONE, Relayed, StoredOption, note_number};
+use crate::description::{Description, Family, Kind, NONE, Relayed, StoredOption, note_number};
 use crate::hooks::real;
 use crate::sockets::{claim_below, kernels_number};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held};
-use crate::{device, relay};
+use crate::{device, epoll, relay};
 use capi::memory;
 use libc::{c_int, c_void, socklen_t};
-use sock::Sockets;
+use sock::{Role, Sockets};
 use std::ffi::CString;
 use std::fmt::Write;
 use std::mem::MaybeUninit;
@@ -29,6 +29,8 @@ pub(crate) struct Record {
     v6: bool,
     nonblocking: bool,
     fastened: bool,
+    /// A listener whose master leaves connections to this program.
+    serves: bool,
     /// Of a listener its backlog; of a connection that the program may take its number: those share one inode.
     backlog: c_int,
     stored_options: Vec<StoredOption>,
@@ -65,6 +67,7 @@ impl Record {
             v6: held.is_v6(),
             nonblocking: held.is_nonblocking(),
             fastened: more.fastened,
+            serves: matches!(held.family(), Family::Master | Family::Servant),
             backlog: if taken_later.is_some() { fd } else { more.backlog },
             stored_options: more.stored_options.clone(),
             relayed: taken_later.or(more.relayed),
@@ -85,6 +88,7 @@ impl Record {
             v6,
             nonblocking: false,
             fastened: false,
+            serves: false,
             backlog: 0,
             stored_options: Vec::new(),
             relayed: Some(relayed),
@@ -103,7 +107,10 @@ impl Record {
 
     fn write(&self, to: &mut String) {
         let (flags, names) = (
-            u8::from(self.v6) | u8::from(self.nonblocking) << 1 | u8::from(self.fastened) << 2,
+            u8::from(self.v6)
+                | u8::from(self.nonblocking) << 1
+                | u8::from(self.fastened) << 2
+                | u8::from(self.serves) << 3,
             self.names.clone().unwrap_or_default(),
         );
         let relayed = self.relayed.unwrap_or(Relayed { handle: 0, channel: NONE });
@@ -138,6 +145,7 @@ impl Record {
             v6: flags & 1 != 0,
             nonblocking: flags & 2 != 0,
             fastened: flags & 4 != 0,
+            serves: flags & 8 != 0,
             backlog: c_int::try_from(backlog).ok()?,
             stored_options,
             relayed: (handle != 0)
@@ -171,6 +179,9 @@ pub(crate) fn entry(more: Vec<Record>) -> Option<CString> {
             seen.push(held.name());
             if stays {
                 held.share();
+                if held.kind() == Kind::Listener {
+                    leave_to_children(&held);
+                }
             }
             records.extend(Record::of(&held, fd));
         }
@@ -246,6 +257,7 @@ impl Record {
     fn make(&self) -> Held {
         let held = Description::make(self.kind, self.v6, NONE);
         held.set_nonblocking(self.nonblocking);
+        held.set_family(if self.serves { Family::Servant } else { Family::Heir });
         // The program that had it before may live on in another process.
         held.share();
         let mut more = held.more();
@@ -306,7 +318,29 @@ pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_in
         held.set_asked();
         stack.runner.park(below, false)?;
     }
+    if held.family() == Family::Servant {
+        stack.runner.set_role(below, Role::Asking)?;
+    }
     Ok(below)
+}
+
+/// This process accepts from the listener: from now on it is no master that leaves that to others.
+pub(crate) fn accepts(stack: &Stack, held: &Held, below: c_int) -> Result<(), Refused> {
+    held.set_accepts();
+    if held.family() == Family::Master {
+        held.set_family(Family::First);
+        stack.runner.set_role(below, Role::Peer)?;
+    }
+    Ok(())
+}
+
+/// A child has accepted a connection: the others are its master's and other children's until it asks again.
+pub(crate) fn has_accepted(stack: &Stack, held: &Held, below: c_int) {
+    if held.family() == Family::Servant {
+        // It fails for what another thread has closed meanwhile.
+        let _ = stack.runner.set_role(below, Role::Servant);
+        epoll::ask_again(held);
+    }
 }
 
 /// Returns true for a listener that was shut before this process asked for connections: the kernel tells what there is
@@ -316,12 +350,23 @@ pub(crate) fn was_shut(held: &Held, fd: c_int) -> bool {
 }
 
 /// From a fork on the connections of a listener are the children's alone, if this process has not asked for any, until
-/// it asks: it would keep those that come to its stack waiting.
+/// it asks: it would keep those that come to its stack waiting. One that has only polled, as the master of servers that
+/// run for a connection does, gives those that wait to children that ask.
 pub(crate) fn leave_to_children(held: &Held) {
-    if let Some(stack) = stack::opened().filter(|_| !held.has_asked() && held.below() != NONE) {
-        // It fails for what does not listen.
+    let Some(stack) = stack::opened().filter(|_| held.below() != NONE) else { return };
+    // Either fails for what does not listen.
+    if !held.has_asked() {
         let _ = stack.runner.park(held.below(), true);
+    } else if held.family() == Family::First && !held.accepts() && !has_workers(held) {
+        held.set_family(Family::Master);
+        let _ = stack.runner.set_role(held.below(), Role::Master);
     }
+}
+
+/// Returns true if other processes may listen at the same place on their own (SO_REUSEPORT): each has its share.
+fn has_workers(held: &Held) -> bool {
+    let is_it = |it: &StoredOption| (it.level, it.name) == (libc::SOL_SOCKET, libc::SO_REUSEPORT);
+    held.more().stored_options.iter().any(is_it)
 }
 
 #[cfg(test)]

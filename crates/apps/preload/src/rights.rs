@@ -5,7 +5,7 @@
 
 use crate::boundary::{Failure, Outcome, Refused, guard, is_inside, say_once};
 use crate::data;
-use crate::description::{Description, Kind, Lent, NONE, note_number};
+use crate::description::{Description, Family, Kind, Lent, NONE, note_number};
 use crate::hooks::real;
 use crate::table::{self, Held, Place};
 use crate::{device, fork, relay, sockets, stack, threads};
@@ -377,6 +377,7 @@ fn adopt_socket(fd: c_int) {
     };
     let held = Description::make(kind, number(libc::SO_DOMAIN) == Some(libc::AF_INET6), NONE);
     held.share();
+    held.set_family(Family::Heir);
     let mut more = held.more();
     more.fastened = fastened;
     if kind == Kind::Listener {

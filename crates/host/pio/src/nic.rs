@@ -267,6 +267,11 @@ impl Sharing for Nic {
         self.steer();
     }
 
+    fn set_role(&mut self, claim: &PortClaim, role: Role) {
+        self.beside.set_role(claim, role);
+        self.steer();
+    }
+
     fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {
         self.beside.is_ours(key, opens)
     }

@@ -207,6 +207,20 @@ impl ClaimError {
     }
 }
 
+/// Part of a listener among those of other processes that share its port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Role {
+    /// It has its share of new connections.
+    #[default]
+    Peer,
+    /// As before; what waits here for accept goes to listeners that ask for it.
+    Master,
+    /// It has a share where no peer and no master wants one.
+    Servant,
+    /// As before, and asks a master for a connection.
+    Asking,
+}
+
 /// Which local TCP port(s) a program takes from the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortClaim {
@@ -347,6 +361,9 @@ pub trait Sharing {
     /// A listener at a port of ours that processes share wants new connections, or wants them no more; those that are
     /// here stay. Where nothing shares, nothing changes.
     fn serve(&mut self, claim: &PortClaim, wanted: bool);
+
+    /// Such a listener has this role from now on.
+    fn set_role(&mut self, claim: &PortClaim, role: Role);
 
     /// Is a segment ours to answer that belongs to no flow here? Where processes share a port it may be another's:
     /// then silence is the answer. `opens`: it asks for a connection.

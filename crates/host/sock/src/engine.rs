@@ -21,7 +21,7 @@ use crate::sockets::{Family, Fd, Ready};
 use crate::transport::Transport;
 use crate::watch::{NO_WATCH, Watches};
 use base::{Addr, Duration, Endpoint, Instant, Slab};
-use stack::{ConnId, Connect, Core, FastOpenListen, Listen, Notice};
+use stack::{ConnId, Connect, Core, FastOpenListen, Listen, ListenerId, Notice};
 use std::ops::Range;
 use std::sync::Arc;
 use tcp::{Events, Hints, Shutdown, State};
@@ -211,12 +211,15 @@ impl<T: Transport> Engine<T> {
 
     /// See [`crate::Sockets::park`].
     pub fn park(&mut self, fd: Fd, parked: bool) -> Result<(), Errno> {
+        let id = self.listener(fd)?;
+        self.core.park(id, parked);
+        Ok(())
+    }
+
+    /// The listener under a descriptor.
+    pub(crate) fn listener(&self, fd: Fd) -> Result<ListenerId, Errno> {
         match &self.object(fd)?.kind {
-            Kind::Listener(listener) => {
-                let id = listener.id;
-                self.core.park(id, parked);
-                Ok(())
-            }
+            Kind::Listener(listener) => Ok(listener.id),
             Kind::Fresh(_) | Kind::Stream(_) => Err(Errno::EINVAL),
             _ => Err(Errno::ENOTSOCK),
         }

@@ -42,7 +42,7 @@ pub use net::{Stack, TcpListener, TcpStream};
 pub(crate) use open::only_cpu;
 pub use open::{OpenError, Opened, Tap, open, open_beside, open_interruptible, open_over, pin_to};
 pub use paired::Paired;
-pub use pio::{give_up_root, loses_link, set_capabilities, use_all_permitted};
+pub use pio::{Role, give_up_root, loses_link, set_capabilities, use_all_permitted};
 pub use policy::elevated;
 pub use poller::Poller;
 pub use runner::Runner;

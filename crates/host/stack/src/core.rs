@@ -175,6 +175,8 @@ pub struct Core {
     /// The first thing that went wrong this turn.
     pub(crate) error: Option<IoError>,
     pub(crate) events_at: Instant,
+    /// A listener leaves what waits for accept to others.
+    pub(crate) gives: bool,
     /// When dates may be looked through again.
     pub(crate) revise_at: Instant,
     /// The time of the last turn.
@@ -253,6 +255,7 @@ impl Core {
             scratch: Some(Scratch::new(config.offload, batches)),
             error: None,
             events_at: Instant::ZERO,
+            gives: false,
             revise_at: Instant::ZERO,
             now: Instant::ZERO,
             probes_begun: 0,

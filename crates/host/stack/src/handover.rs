@@ -36,8 +36,7 @@ fn write(key: &FlowKey, state: &Handover) -> Vec<u8> {
         | fact(state.ecn, ECN)
         | fact(state.window.is_some(), ESTABLISHED)
         | fact(state.peer_closed, PEER_CLOSED);
-    for half in [state.isn.raw(), state.peer_isn.raw(), state.ts_offset, state.ts_recent.unwrap_or_default()]
-    {
+    for half in [state.isn.raw(), state.peer_isn.raw(), state.ts_value, state.ts_recent.unwrap_or_default()] {
         bytes.extend(half.to_ne_bytes());
     }
     bytes.extend(state.peer_mss.to_ne_bytes());
@@ -62,7 +61,7 @@ fn read(bytes: &[u8]) -> Option<(FlowKey, Handover, &[u8])> {
     let state = Handover {
         isn: Seq::new(half(36)),
         peer_isn: Seq::new(half(40)),
-        ts_offset: half(44),
+        ts_value: half(44),
         ts_recent: has(TIMESTAMPS).then(|| half(48)),
         peer_mss: short(52),
         window: has(ESTABLISHED).then(|| short(54)),
@@ -90,12 +89,7 @@ impl Core {
     /// Leaves the connections of a listener that is parked, those whose handshake is not over as well, to other
     /// processes that share its port.
     pub(crate) fn hand_over_of(&mut self, now: Instant, id: ListenerId) {
-        let Some(listener) = self.listeners.get_mut(id) else { return };
-        let mut queue = std::mem::take(&mut listener.queue);
-        queue.retain(|index| !self.hand_over(now, *index));
-        if let Some(listener) = self.listeners.get_mut(id) {
-            listener.queue = queue;
-        }
+        self.hand_over_queue(now, id);
         if self.listeners.get(id).is_none_or(|listener| listener.half_open == 0) {
             return;
         }
@@ -108,9 +102,19 @@ impl Core {
         }
     }
 
+    /// Leaves those that wait for accept to other processes.
+    pub(crate) fn hand_over_queue(&mut self, now: Instant, id: ListenerId) {
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let mut queue = std::mem::take(&mut listener.queue);
+        queue.retain(|index| !self.hand_over(now, *index));
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.queue = queue;
+        }
+    }
+
     fn hand_over(&mut self, now: Instant, index: u32) -> bool {
         let Some((_, tcp)) = self.conns.get(index) else { return false };
-        let Some(state) = tcp.hand_over() else { return false };
+        let Some(state) = tcp.hand_over(now) else { return false };
         let key = *tcp.key();
         let mut bytes = write(&key, &state);
         tcp.peek(&self.shared.pool, Some(&self.shared.adopted), usize::MAX, &mut |piece| {

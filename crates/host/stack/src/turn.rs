@@ -88,6 +88,9 @@ impl Core {
             self.receive_looped(now, &mut scratch.rx, &mut turn);
         }
         turn.timers = self.run_timers(now, &mut scratch);
+        if self.gives {
+            self.give(now);
+        }
         if self.shared.pool.out_of_order() > 0 && self.shared.pool.is_scarce() {
             self.reclaim(now);
         }

@@ -1,14 +1,14 @@
 //! Hand-over of a connection whose application has not seen it to another stack with the same settings: there the
 //! handshake is played again, with the numbers of the first one.
 
-use base::Seq;
+use base::{Instant, Seq};
 use cc::Control;
 use wire::Ecn;
 use wire::tcp::{Flags, Options, Segment, Timestamps};
 
 use crate::connection::{Bits, Connection, Open};
 use crate::ecn::SETUP as ECN_SETUP;
-use crate::handshake::scale::{from_field, to_field};
+use crate::handshake::scale::{Clock, from_field, to_field};
 use crate::output::Due;
 use crate::{Cx, State};
 
@@ -17,8 +17,8 @@ use crate::{Cx, State};
 pub struct Handover {
     /// Our initial sequence number.
     pub isn: Seq,
-    /// Offset of our timestamp clock.
-    pub ts_offset: u32,
+    /// Our timestamp when it was handed over: another process's clock has another beginning.
+    pub ts_value: u32,
     /// The peer's initial sequence number.
     pub peer_isn: Seq,
     /// The peer's MSS, bytes.
@@ -82,7 +82,7 @@ impl Handover {
 impl Connection {
     /// Returns what another stack needs to go on with a connection that was never read or written; `None` of one that
     /// has a signature, accurate ECN or Fast Open, or that is over. What it holds out of order the peer sends again.
-    pub fn hand_over(&self) -> Option<Handover> {
+    pub fn hand_over(&self, now: Instant) -> Option<Handover> {
         let done = matches!(self.state(), State::Established | State::CloseWait);
         let known = Bits::ACTIVE.0 | Bits::SIGNED.0 | Bits::ACCECN.0 | Bits::EARLY.0;
         if !done && self.state() != State::SynReceived || self.bits.0 & known != 0 {
@@ -95,7 +95,7 @@ impl Connection {
         let received = self.rcv.readable() + u32::from(peer_closed);
         Some(Handover {
             isn: if done { self.snd.una() - 1 } else { self.snd.una() },
-            ts_offset: self.snd.ts_offset(),
+            ts_value: self.bits.clock().value(now, self.snd.ts_offset()),
             peer_isn: self.rcv.nxt() - received - 1,
             peer_mss: self.snd.peer_mss(),
             scales: self.bits.has(Bits::SCALING).then_some((self.snd.scale(), self.rcv.scale())),
@@ -116,7 +116,8 @@ impl Connection {
         control: Control,
         state: &Handover,
     ) -> &'p mut Connection {
-        let open = Open { isn: state.isn, ts_offset: state.ts_offset, ..*open };
+        let ts_offset = state.ts_value.wrapping_sub(Clock::of(cx.config).value(cx.now, 0));
+        let open = Open { isn: state.isn, ts_offset, ..*open };
         let conn = Connection::begin(place, cx, &open, control, State::SynReceived);
         conn.take_syn(cx, &state.syn());
         if let Some((_, ours)) = state.scales.filter(|_| conn.bits.has(Bits::SCALING)) {

@@ -17,11 +17,16 @@ const STATE: usize = 2;
 /// Bytes for all.
 pub(super) const LEN: usize = COUNT * WORDS * WORD;
 
-/// A place's word: the bucket and 1 below, the member that takes it and 1 above.
+/// A place's word: the bucket and 1 below, the member that asked for it and 1, the member that takes it and 1 above.
+const ASKED: u32 = 16;
 const TAKER: u32 = 32;
 
 fn bucket_of(word: u64) -> Option<usize> {
-    (word as u32 as usize).checked_sub(1)
+    (word as u16 as usize).checked_sub(1)
+}
+
+fn asked_of(word: u64) -> Option<usize> {
+    ((word as u32 >> ASKED) as usize).checked_sub(1)
 }
 
 fn taker_of(word: u64) -> Option<usize> {
@@ -52,8 +57,9 @@ impl Handovers<'_> {
         self.filled().any(|(at, word)| bucket_of(word) == Some(bucket) && is(at))
     }
 
-    /// Fills a place; false if none is free, or if the state is too long.
-    pub(super) fn put(&self, bucket: usize, print: u64, state: &[u8]) -> bool {
+    /// Fills a place, for the heir of the bucket or for a member that has asked; false if none is free, or if the
+    /// state is too long.
+    pub(super) fn put(&self, bucket: usize, print: u64, to: Option<usize>, state: &[u8]) -> bool {
         if state.len().div_ceil(WORD) > WORDS - STATE {
             return false;
         }
@@ -67,11 +73,12 @@ impl Handovers<'_> {
             all[..bytes.len()].copy_from_slice(bytes);
             word.store(u64::from_ne_bytes(all), SeqCst);
         }
-        self.places[at].store(bucket as u64 + 1, SeqCst);
+        let asked = to.map_or(0, |member| member as u64 + 1) << ASKED;
+        self.places[at].store(bucket as u64 + 1 | asked, SeqCst);
         true
     }
 
-    /// Frees what `member` took before, and takes the next connection of a bucket that is `its`.
+    /// Frees what `member` took before, and takes the next connection that it asked for, or of a bucket that is `its`.
     pub(super) fn take(&self, member: usize, its: impl Fn(usize) -> bool, state: &mut Vec<u8>) -> bool {
         self.filled().filter(|(_, word)| taker_of(*word) == Some(member)).for_each(|(at, _)| {
             self.places[at].store(0, SeqCst);
@@ -79,7 +86,8 @@ impl Handovers<'_> {
         });
         let claim = |(at, word): &(usize, u64)| {
             let taken = word | (member as u64 + 1) << TAKER;
-            let wanted = taker_of(*word).is_none() && bucket_of(*word).is_some_and(&its);
+            let its = asked_of(*word).map_or_else(|| bucket_of(*word).is_some_and(&its), |to| to == member);
+            let wanted = taker_of(*word).is_none() && its;
             wanted && self.places[*at].compare_exchange(*word, taken, SeqCst, SeqCst).is_ok()
         };
         let Some((at, _)) = self.filled().find(claim) else { return false };
@@ -93,10 +101,11 @@ impl Handovers<'_> {
         true
     }
 
-    /// A member is gone: another one takes what it did not tell.
+    /// A member is gone: another one takes what it did not tell, and what it asked for.
     pub(super) fn give_back(&self, member: usize) {
-        self.filled().filter(|(_, word)| taker_of(*word) == Some(member)).for_each(|(at, word)| {
-            self.places[at].store(word & u64::from(u32::MAX), SeqCst);
+        let its = |word: u64| [taker_of(word), asked_of(word)].contains(&Some(member));
+        self.filled().filter(|(_, word)| its(*word)).for_each(|(at, word)| {
+            self.places[at].store(word & u64::from(u16::MAX), SeqCst);
         });
     }
 }

@@ -34,7 +34,7 @@ pub(crate) use file::Watcher;
 pub(crate) use table::{Buckets, SHIFT};
 
 use crate::peer_hash::PeerHash;
-use crate::port::ClaimError;
+use crate::port::{ClaimError, Role};
 use crate::ports::Place;
 use crate::sys;
 use base::{Duration, FlowKey, Instant};
@@ -174,6 +174,20 @@ impl Member {
         Ok(())
     }
 
+    /// The member has this role from now on.
+    pub(crate) fn set_role(&self, role: Role) -> io::Result<()> {
+        let low = matches!(role, Role::Servant | Role::Asking);
+        if low != self.table.is_low(self.number) {
+            let _ours = self.lock();
+            let lock = self.file.lock(&self.table)?;
+            self.change(lock, |table| table.lower(self.number, low))?;
+        }
+        if self.table.ask(self.number, role == Role::Asking) {
+            self.file.notify();
+        }
+        Ok(())
+    }
+
     /// Changes the group under the lock, and gives the lock back. `change` may come twice.
     fn change(&self, mut lock: Held, change: impl Fn(&Table)) -> io::Result<()> {
         loop {
@@ -217,8 +231,8 @@ impl Member {
         self.table.on_flow(self.number, key, lives);
     }
 
-    /// Leaves a connection that nothing has accepted, `state`, to the member that gets new ones in its place. False if
-    /// there is none, or no room.
+    /// Leaves a connection that nothing has accepted, `state`, to the member that gets new ones in its place, or to one
+    /// that asks. False if there is none, or no room.
     pub(crate) fn hand_over(&self, key: &FlowKey, state: &[u8]) -> bool {
         let done = self.is_many() && self.file.allocate_handovers().is_ok();
         let done = done && self.table.hand_over(self.number, key, state);
@@ -258,8 +272,8 @@ impl Member {
     /// The buckets whose segments must come here, and the deal that says so.
     pub(crate) fn view(&self) -> (Buckets, u64) {
         let generation = self.table.generation();
-        // Of flows that were not told the buckets are unknown.
-        let all = !self.is_many() || !self.has_told();
+        // Of flows that were not told the buckets are unknown, and those of a connection that was asked for are any.
+        let all = !self.is_many() || !self.has_told() || self.table.is_low(self.number);
         (if all { [u32::MAX; _] } else { self.table.view(self.number) }, generation)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   words 0..64        magic, share, place, secrets, generation, who is present, who is serving, who is stalled, turn,
-//!                      whose flows are not here
+//!                      whose flows are not here, places that are taken, who is a servant, who of them asks
 //!        64..128       ready: the generation of the deal that a member's filter obeys
 //!       128..384       owner of each bucket: who answers new and unknown flows
 //!       384..640       heir of each bucket: who it was dealt to; owner and heir differ until the owner hands it over
@@ -60,6 +60,9 @@ const TURN: usize = 11;
 const UNTOLD: usize = 12;
 /// Places of connections that are handed over which are taken, a bit each.
 const HANDED: usize = 13;
+/// Members that have a share where no others want one, and those of them that ask for a connection.
+const LOW: usize = 14;
+const ASKING: usize = 15;
 const READY: usize = 64;
 const OWNER: usize = 128;
 const HEIR: usize = 384;
@@ -75,7 +78,7 @@ const _: () =
     assert!(USED * WORD <= HEADER && PROCESS + MEMBERS <= PLACES && PLACES + handovers::COUNT <= BEAT);
 
 /// Says what the memory is, and which version of its layout.
-const FORMAT: u64 = 0x6d73_6772_6f75_7005;
+const FORMAT: u64 = 0x6d73_6772_6f75_7006;
 /// Nothing.
 const NONE: u64 = u64::MAX;
 
@@ -169,11 +172,21 @@ impl Table {
         })
     }
 
-    /// Leaves a connection to the heir of its bucket; false if there is none but the member itself, or no room.
+    /// Leaves a connection to the heir of its bucket, or to a member that asks; false if there is none but the member
+    /// itself, or no room.
     pub(super) fn hand_over(&self, member: usize, key: &FlowKey, state: &[u8]) -> bool {
         let at = self.bucket(key);
-        let has_heir = self.heir(at).is_some_and(|heir| heir != member);
-        has_heir && self.handovers().is_ok_and(|handovers| handovers.put(at, self.print(key), state))
+        let put = |to| self.handovers().is_ok_and(|handovers| handovers.put(at, self.print(key), to, state));
+        match self.heir(at) {
+            Some(heir) if heir != member => put(None),
+            _ => self.take_asking(member).is_some_and(|asking| put(Some(asking))),
+        }
+    }
+
+    /// Returns a member that asks for a connection, which has asked no more by then.
+    fn take_asking(&self, member: usize) -> Option<usize> {
+        let asking = self.get(ASKING) & self.present() & !self.get(STALLED) & !bit(member);
+        each(asking).find(|other| self.change(ASKING, *other, false) & bit(*other) != 0)
     }
 
     /// Fills `state` with that of a connection whose bucket's heir the member is; what it was given before is its own.
@@ -273,7 +286,9 @@ impl Table {
         self.map(member)?.clear();
         self.set(READY + member, 0);
         self.set(PROCESS + member, process);
-        self.word(STALLED).fetch_and(!bit(member), SeqCst);
+        for list in [STALLED, LOW, ASKING] {
+            self.word(list).fetch_and(!bit(member), SeqCst);
+        }
         self.word(PRESENT).fetch_or(bit(member), SeqCst);
         Ok(())
     }
@@ -294,6 +309,7 @@ impl Table {
         self.word(PRESENT).fetch_and(!bit(member), SeqCst);
         self.word(STALLED).fetch_and(!bit(member), SeqCst);
         self.hide(member, false);
+        self.ask(member, false);
         for at in 0..BUCKETS {
             self.word(HOLDERS + at).fetch_and(!bit(member), SeqCst);
         }
@@ -314,6 +330,30 @@ impl Table {
             serving.fetch_and(!bit(member), SeqCst);
         }
         self.deal();
+    }
+
+    /// Has the member a share only where no other wants one?
+    pub(super) fn is_low(&self, member: usize) -> bool {
+        self.get(LOW) & bit(member) != 0
+    }
+
+    /// A member is to have a share only where no other wants one, or as others have. (Under the lock.)
+    pub(super) fn lower(&self, member: usize, low: bool) {
+        self.change(LOW, member, low);
+        self.deal();
+    }
+
+    /// A member asks for a connection, or asks no more. Is that new?
+    pub(super) fn ask(&self, member: usize, asks: bool) -> bool {
+        let before = self.change(ASKING, member, asks);
+        asks && before & bit(member) == 0
+    }
+
+    fn change(&self, list: usize, member: usize, is_in: bool) -> u64 {
+        match is_in {
+            true => self.word(list).fetch_or(bit(member), SeqCst),
+            false => self.word(list).fetch_and(!bit(member), SeqCst),
+        }
     }
 
     /// Members that do not run get no share, unless no other member wants connections. (Under the lock.)
@@ -338,7 +378,9 @@ impl Table {
 
     /// Returns the members that have a share, or are to have one.
     pub(super) fn sharing(&self) -> u64 {
-        self.get(SERVING) & !self.get(STALLED)
+        let all = self.get(SERVING) & !self.get(STALLED);
+        let first = all & !self.get(LOW);
+        if first == 0 { all } else { first }
     }
 
     /// A member has looked after the group.

@@ -336,3 +336,32 @@ fn a_connection_is_left_to_the_member_that_gets_new_ones() {
     tend(&[&first, &third]);
     assert!(third.take_over(&mut state) && state == b"once more");
 }
+
+#[test]
+fn a_connection_goes_to_a_member_that_asks_for_it() {
+    if !own_namespace() {
+        return;
+    }
+    let any = place("0.0.0.0");
+    let (master, one, two) = (join(&any), join(&any), join(&any));
+    let key = FlowKey::new(Endpoint::new(addr("10.0.0.1"), 4321), Endpoint::new(addr("10.0.0.2"), 1000));
+    let all = [&master, &one, &two];
+    all.iter().for_each(|member| member.serve(true).expect("serves"));
+    [&one, &two].iter().for_each(|member| member.set_role(Role::Servant).expect("serves"));
+    tend(&all);
+    assert_eq!(shares(&all), [2000, 0, 0]);
+    assert!(!master.hand_over(&key, b"state"), "none asks");
+    one.set_role(Role::Asking).expect("asks");
+    assert!(master.hand_over(&key, b"state") && !master.hand_over(&key, b"state"), "one is asked for");
+    let mut state = Vec::new();
+    assert!(!master.take_over(&mut state) && !two.take_over(&mut state));
+    assert!(one.take_over(&mut state) && state == b"state");
+    one.on_flow(&key, true);
+    assert!(!one.take_over(&mut state));
+    // One that dies before it has taken what it asked for.
+    two.set_role(Role::Asking).expect("asks");
+    assert!(master.hand_over(&key, b"again"));
+    two.die();
+    tend(&[&master, &one]);
+    assert!(master.take_over(&mut state) && state == b"again");
+}

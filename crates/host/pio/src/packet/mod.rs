@@ -688,6 +688,11 @@ impl Sharing for Packet {
         self.counts.group_faults += faults;
     }
 
+    fn set_role(&mut self, claim: &PortClaim, role: Role) {
+        let faults = self.member(claim).map_or(0, |member| u64::from(member.set_role(role).is_err()));
+        self.counts.group_faults += faults;
+    }
+
     fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {
         self.shared.is_empty() || self.group_of(key).is_none_or(|group| group.answers(key, opens))
     }

@@ -48,6 +48,7 @@ pub(crate) use machine::STALE;
 use machine::or_down;
 pub use park::{Park, Threads, Woken, bell, keep_bell, kept_bell, sleep};
 pub use pinned::PinnedLeader;
+use pio::Role;
 pub use ring::{Nap, Sleeper};
 use stack::Row;
 use std::ops::{Deref, DerefMut};
@@ -231,6 +232,18 @@ impl Runner {
     pub fn tcp_counters(&self) -> Vec<(&'static str, u64)> {
         let values = self.shared().machine.core.tcp_counters().values();
         tcp::Counters::ROWS.iter().map(|row| row.0).zip(values).collect()
+    }
+
+    /// See [`stack::Core::set_role`].
+    ///
+    /// # Errors
+    /// EINVAL for what does not listen, EBADF.
+    pub fn set_role(&self, fd: Fd, role: Role) -> Result<(), Errno> {
+        let mut shared = self.shared();
+        let now = shared.machine.time();
+        let id = shared.machine.listener(fd)?;
+        shared.machine.core.set_role(now, id, role);
+        Ok(())
     }
 
     /// See [`stack::Core::hand_over_all`].

@@ -7,7 +7,7 @@ fn a_state_survives_the_way() {
     let key = FlowKey::new(local, Endpoint::new(Addr::v6([0xfd; 16]), 40_000));
     let whole = Handover {
         isn: Seq::new(1),
-        ts_offset: 2,
+        ts_value: 2,
         peer_isn: Seq::new(u32::MAX),
         peer_mss: 1_460,
         scales: Some((7, 9)),

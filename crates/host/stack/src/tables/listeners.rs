@@ -1,6 +1,7 @@
 //! Listeners: which one a SYN is for, how many connections are half-open, and who waits for accept.
 
 use base::{Addr, Endpoint, Instant};
+use pio::Role;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tcp::SocketOptions;
@@ -60,6 +61,8 @@ pub(crate) struct Listener {
     pub(crate) noticed: bool,
     /// Other processes that share the port are to have the new connections.
     pub(crate) parked: bool,
+    /// Its part among those of other processes.
+    pub(crate) role: Role,
 }
 
 struct Slot {
@@ -130,6 +133,7 @@ impl Listeners {
             cookies_until: Instant::ZERO,
             noticed: false,
             parked: false,
+            role: Role::Peer,
         });
         self.heads[bucket] = at as u16;
         self.len += 1;

@@ -1,7 +1,7 @@
 //! Local ports: who holds which, which the kernel lent us, and which one a connect gets.
 
 use base::{Addr, Duration, Endpoint, FlowKey, Instant, SipKey};
-use pio::{ClaimError, PacketIo, PortClaim};
+use pio::{ClaimError, PacketIo, PortClaim, Role};
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::ops::OpError;
@@ -185,6 +185,15 @@ impl Ports {
             && let Some(sharing) = io.sharing()
         {
             sharing.serve(&self.bindings[&local.port][at].claim(), wanted);
+        }
+    }
+
+    /// A listener that holds `local` has this role from now on.
+    pub(crate) fn set_role(&self, io: &mut dyn PacketIo, local: Endpoint, role: Role) {
+        if let Some(at) = self.find(local, true).filter(|_| !local.addr.is_loopback())
+            && let Some(sharing) = io.sharing()
+        {
+            sharing.set_role(&self.bindings[&local.port][at].claim(), role);
         }
     }
 

@@ -275,6 +275,10 @@ impl Sharing for Card {
         self.ask(Ask::Serve(*claim, wanted));
     }
 
+    fn set_role(&mut self, claim: &PortClaim, role: Role) {
+        self.ask(Ask::Role(*claim, role));
+    }
+
     fn is_ours(&self, _: &FlowKey, _: bool) -> bool {
         true
     }

@@ -28,6 +28,7 @@ pub(super) enum Ask {
     Claim(u64, PortClaim),
     Release(PortClaim),
     Serve(PortClaim, bool),
+    Role(PortClaim, Role),
     Flow(FlowKey, bool),
     Resolve(Addr),
 }
@@ -169,6 +170,7 @@ impl Link {
                 }
                 Ask::Release(claim) => drop(self.io.claims().map(|claims| claims.release(&claim))),
                 Ask::Serve(claim, wanted) => drop(self.io.sharing().map(|to| to.serve(&claim, wanted))),
+                Ask::Role(claim, role) => drop(self.io.sharing().map(|to| to.set_role(&claim, role))),
                 Ask::Flow(key, lives) => drop(self.io.sharing().map(|to| to.on_flow(&key, lives))),
                 Ask::Resolve(addr) => drop(self.io.net().map(|net| net.resolve(addr))),
             }
