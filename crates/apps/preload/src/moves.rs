@@ -50,6 +50,11 @@ fn connection(fd: c_int, ours_calls: bool) -> Outcome<Option<Held>> {
     }
 }
 
+/// Is this a socket of ours with O_APPEND?
+fn appends(fd: c_int) -> bool {
+    matches!(table::look(fd), Place::Ours(held) if held.flags() & libc::O_APPEND != 0)
+}
+
 /// # Safety
 /// C's contract of sendfile(2).
 pub(crate) unsafe fn sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
@@ -85,6 +90,12 @@ unsafe fn sendfile_or(
         (Some(held), None) => unsafe { send_file(&held, to, from, offset, count) },
         // Of what is no file only a pipe takes anything.
         (None, Some(held)) if offset.is_null() => into_pipe(&held, to, count, &kernels),
+        // The kernel's socket under a listener does not know this flag.
+        // SAFETY: the caller's arguments.
+        (None, None) if appends(to) => match unsafe { real::sendfile(to, from, offset, 0) } {
+            0.. => Err(Refused(libc::EINVAL)),
+            failed => answered(failed),
+        },
         _ => answered(kernels()),
     })
 }

@@ -50,6 +50,12 @@ static void margin_moves(void)
     fcntl(server, F_SETFL, 0);
     told(sendfile(server, file, &at, 4), "without");
     told(drain(client, back, 4), "the peer has");
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    listen(listener, 1);
+    fcntl(listener, F_SETFL, O_APPEND);
+    at = 0;
+    told(sendfile(listener, file, &at, 4), "sendfile to a listener with O_APPEND");
+    close(listener);
     close(file);
     hang_up(server, client);
 }

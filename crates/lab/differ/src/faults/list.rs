@@ -102,9 +102,9 @@ pub const FAULTS: &[Fault] = &[
     ),
     calls(
         "option ignored: SO_RCVLOWAT",
-        "crates/core/tcp/src/receiver/window.rs",
-        "mark <= 1 || self.rcv.readable()",
-        "mark < u32::MAX || self.rcv.readable()",
+        "crates/host/sock/src/engine.rs",
+        "core.readable(conn) >= core.options(conn).rcv_lowat.max(1)",
+        "core.readable(conn) > 0",
     ),
     calls(
         "option ignored: SO_LINGER",
