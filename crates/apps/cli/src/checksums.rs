@@ -1,4 +1,4 @@
-//! Findings about checksums, for `why`: a wrong guess of who computes or checks them looks like a peer that is silent.
+//! Findings about checksums, for `why`: a wrong guess of where they are computed or checked looks like a silent peer.
 
 use crate::verdict::number;
 use serde_json::{Value, json};

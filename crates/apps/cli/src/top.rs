@@ -50,7 +50,7 @@ struct Flow<'a> {
 }
 
 impl Look {
-    /// Programs come and go: who does not answer is missing, and said to be.
+    /// Programs come and go: one that does not answer is listed as missing.
     #[allow(clippy::disallowed_methods, reason = "an API is where time enters")]
     fn now(pid: Option<u32>) -> Look {
         let mut look =

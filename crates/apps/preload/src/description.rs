@@ -162,7 +162,7 @@ pub(crate) fn note_number(fd: c_int) {
     END.fetch_max((fd as usize + 1).min(NUMBERS), Ordering::Relaxed);
 }
 
-/// Those that nothing uses. `None` if they cannot be had for long: a handler of a signal has interrupted who has them,
+/// Those that nothing uses. `None` if they cannot be had for long: a handler of a signal has interrupted their holder,
 /// and does without.
 pub(crate) fn free() -> Option<MutexGuard<'static, Vec<&'static Description>>> {
     for _ in 0..TIMEOUT {
@@ -405,7 +405,7 @@ impl Description {
         }
     }
 
-    /// The last who uses it closes what is below.
+    /// The last user closes what is below.
     pub(crate) fn release(&'static self) {
         if self.users.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;

@@ -114,8 +114,8 @@ unsafe fn replace(
 }
 
 /// Flags without `own`, by which a thread gets a table of descriptors of its own, once a stack runs in this process:
-/// what one thread opened for the stack would be nothing, or something else, to the next that turns it. Who has but one
-/// thread cannot tell.
+/// what one thread opened for the stack would be nothing, or something else, to the next that turns it. A program of
+/// one thread cannot tell.
 fn shared(flags: c_int, own: c_int) -> c_int {
     if flags & own == 0 || is_inside() || stack::opened().is_none() {
         return flags;

@@ -10,7 +10,7 @@ use sock::{Shutdown, Sockets};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How long the peers may take. Who is gone for good is not waited for longer.
+/// How long the peers may take. A peer that is gone for good is not waited for longer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long connections that were not accepted wait for another process.
 const HANDOVER: Duration = Duration::from_secs(1);

@@ -450,7 +450,7 @@ fn run() {
     }
 }
 
-/// The thread's: who may ask, and what is relayed. An event names a place in one of the lists.
+/// The thread's state: the processes that may ask, and what is relayed. An event names a place in one of the lists.
 struct Relay {
     stack: &'static Stack,
     /// The kernel's set: the bell, channels and sockets of children.

@@ -8,7 +8,7 @@
 //! ```
 //! A queue's bytes are counted while it has data waiting; one that comes back after a pause begins where the others
 //! are, so it is owed nothing for the time when it wanted nothing. Then of any two queues with data one never is ahead
-//! of the other by more than the largest packet: only who is not ahead goes next.
+//! of the other by more than the largest packet: only a queue that is not ahead goes next.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -35,7 +35,7 @@ pub struct Arbiter {
     moved: Vec<u64>,
     /// Which had data when they were last asked.
     busy: u32,
-    /// The bytes of who went last, before it went: no flow with data has fewer.
+    /// The bytes of the queue that went last, before it went: no flow with data has fewer.
     level: u64,
     /// Queue that goes first of those with control packets.
     first: usize,

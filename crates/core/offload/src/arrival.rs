@@ -11,7 +11,7 @@ const PLAIN: Flags = Flags(Flags::ACK.0 | Flags::PSH.0 | Flags::ACE.0);
 pub struct Arrival<T> {
     /// Flow of the packet.
     pub key: FlowKey,
-    /// A keyed hash of that: who sends packets must not know which flows share a row of the table.
+    /// A keyed hash of that: a sender must not know which flows share a row of the table.
     pub hash: u64,
     /// Where its IP header starts.
     pub ip: usize,

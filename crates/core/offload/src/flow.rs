@@ -54,7 +54,7 @@ impl Flow {
         self.run.is_some() || self.has_early()
     }
 
-    /// Is it worth waiting for more of it? It is where more came in time so far and no gap is known: who sends a
+    /// Is it worth waiting for more of it? It is where more came in time so far and no gap is known: a flow of a
     /// packet a second never waits.
     pub(crate) fn expects_more(&self) -> bool {
         self.busy >= BUSY && self.islands.is_empty()

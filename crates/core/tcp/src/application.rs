@@ -185,7 +185,7 @@ impl Connection {
     }
 
     /// Close one half or both. An attempt to connect ends with either, as on Linux: nothing was said yet, so nothing
-    /// need be taken back, and who waits for it is told.
+    /// need be taken back, and a thread that waits for it is notified.
     pub fn shutdown(&mut self, cx: &mut Cx<'_>, how: Shutdown) {
         if self.state() == State::SynSent {
             return self.fail(cx, Error::Reset);

@@ -414,15 +414,6 @@ settings! {
 }
 
 impl Config {
-    /// Returns the most steps that one segment adds to the counter `list_steps`: what its SACKs or its out-of-order
-    /// data cost, and what a search for lost retransmissions costs where all that are remembered are lost at once.
-    pub fn list_steps_max(&self) -> u64 {
-        let board = crate::recovery::scoreboard::STEPS_MAX
-            + crate::recovery::resent::STEPS_MAX
-            + crate::recovery::resent::LOST_STEPS_MAX;
-        board + crate::receiver::assembler::steps_max(self.reassembly_runs)
-    }
-
     /// Returns the times of sockets that choose none.
     pub fn times(&self) -> Times {
         Times { rto_min: self.rto_min, delayed_ack: self.delayed_ack, fin_wait2: Some(self.fin_wait2) }

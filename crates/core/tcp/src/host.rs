@@ -2,7 +2,7 @@
 //!
 //! Shared are the round-trip time, which decides how long a SYN or SYN-ACK waits for its answer, and, if the settings
 //! want it, the threshold at which slow start ends. The first sample of a connection's own replaces what it was told
-//! of the round trip. The congestion window is remembered for those who look, but no connection begins with it: what
+//! of the round trip. The congestion window is remembered for display, but no connection begins with it: what
 //! the path had room for then says too little about now, and the initial window needs no permission (RFC 9040,
 //! section 6.1, allows it at most).
 

@@ -69,7 +69,7 @@ impl Pacing {
         Ok(self.left - self.left % mss)
     }
 
-    /// `bytes` leave. Who is late makes up for half of what leaves now, at most: timers are never punctual.
+    /// `bytes` leave. A late send makes up for half of what leaves now, at most: timers are never punctual.
     fn on_sent(&mut self, now: Instant, bytes: u32, rate: Rate) {
         self.before = (self.next, self.left);
         let time = rate.spacing(bytes.into());

@@ -75,8 +75,9 @@ pub enum Woken {
 struct Shared {
     flag: SleepFlag,
     bell: Bell,
-    /// The bell was rung since it was drained. Set before ringing: a thread that is woken on this CPU may run first, and
-    /// a bell that it did not drain would end its next sleep at once. Set again after, if it was drained in between.
+    /// The bell was rung since it was drained. Set before ringing: a thread that is woken on this CPU may run first,
+    /// and a bell that it did not drain would end its next sleep at once. Set again after, if it was drained in
+    /// between.
     rung: AtomicBool,
 }
 

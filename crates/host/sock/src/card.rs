@@ -1,7 +1,8 @@
 //! Receive offload on threads of its own: the setting `offload_workers`.
 
 use crate::clock::{Clock, SystemClock};
-use crate::open::{OpenError, pin_to};
+use crate::cpu::pin_to;
+use crate::open::OpenError;
 use crate::settings::{Offload, Receivers, Settings, Workers};
 use base::Duration;
 use pio::{Card, CardConfig, PacketIo};

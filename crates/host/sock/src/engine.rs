@@ -485,7 +485,8 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
-    /// A listener whose receiving side is shut listens no more and keeps its address; who waits in accept gets EINVAL.
+    /// A listener whose receiving side is shut listens no more and keeps its address; a thread that waits in accept
+    /// gets EINVAL.
     fn unlisten(&mut self, fd: Fd) -> Result<(), Errno> {
         let index = self.index(fd)?;
         let Kind::Listener(listener) = &self.object(fd)?.kind else { return Err(Errno::EINVAL) };

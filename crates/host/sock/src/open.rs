@@ -3,6 +3,7 @@
 use crate::Errno;
 use crate::card::{self, card};
 use crate::clock::{Clock, SystemClock};
+use crate::cpu::pin_to;
 use crate::engine::{Engine, Limits};
 use crate::metrics::{self, Serving};
 use crate::net::Stack;
@@ -321,19 +322,6 @@ fn entropy<const N: usize>(path: &str) -> Result<[u64; N], OpenError> {
         *word = u64::from_ne_bytes(bytes);
     }
     Ok(words)
-}
-
-/// Returns the CPU of the calling thread, if it may run on one alone.
-pub(crate) fn only_cpu() -> Option<usize> {
-    match core_affinity::get_core_ids()?[..] {
-        [cpu] => Some(cpu.id),
-        _ => None,
-    }
-}
-
-/// Puts the calling thread on CPU `cpu`; false if this machine has no such CPU for us.
-pub fn pin_to(cpu: usize) -> bool {
-    core_affinity::set_for_current(core_affinity::CoreId { id: cpu })
 }
 
 #[cfg(test)]

@@ -680,8 +680,7 @@ impl<T: Transport> Engine<T> {
             Shape::Auth => self.get_keys(fd, name, into),
             Shape::Ucred => {
                 // No process, and no user and group.
-                let words = [0_i32, -1, -1];
-                Ok(put(into, words.map(i32::to_ne_bytes).as_flattened()))
+                Ok(put(into, [0_i32, -1, -1].map(i32::to_ne_bytes).as_flattened()))
             }
             _ if row.id == Id::Stamping => {
                 // Behind the flags stands the hardware clock that is wanted: none.

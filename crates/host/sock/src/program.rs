@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const DEPTH: u32 = 4;
 /// Bytes of a file that say what it is.
 const HEAD: u64 = 8_192;
-/// PT_INTERP, of the program headers of ELF: who links the program when it starts.
+/// PT_INTERP, of the program headers of ELF: the loader that links the program when it starts.
 const PT_INTERP: u32 = 3;
 
 /// Kind of program.

@@ -1,4 +1,4 @@
-//! epoll: who watches what, and which watches have something to look at.
+//! epoll: what each set watches, and which watches have something to report.
 //!
 //! An edge (a notice of the stack, a pipe's write) only queues a watch; `epoll_wait` asks for the level when it
 //! looks. A level-triggered watch goes back to the end of the queue until its level is gone.

@@ -63,8 +63,8 @@ impl Core {
     }
 
     /// A SYN, and nothing but a SYN, of a flow that is new: begins its connection if there was one before of its kind,
-    /// to the same listener. False, and nothing happened, if not. What is known of its sender, who may not be where he
-    /// says, is the way to there and how long a round trip took, as for any other SYN.
+    /// to the same listener. False, and nothing happened, if not. What is known of its sender, whose address may be
+    /// forged, is the way to there and how long a round trip took, as for any other SYN.
     pub(crate) fn accept_cached(&mut self, now: Instant, sender: &Sender<'_>, syn: &Segment<'_>) -> bool {
         let (local, remote) = (sender.key.local(), sender.key.remote());
         let found = self

@@ -109,20 +109,20 @@ impl Shared {
         Cx { now, config, pool, counters, probe, frames: None }
     }
 
-    /// May segments be delivered as one? Not while an observer watches who must see each.
+    /// May segments be delivered as one? Not while an observer must see each.
     #[inline]
     pub(crate) fn merges(&self) -> bool {
         self.probes.as_ref().is_none_or(|probe| !probe.wants_each())
     }
 
-    /// Tells who watches of a segment that no connection had a part in.
+    /// Tells the observer of a segment that belongs to no connection.
     pub(crate) fn show_stray(&mut self, now: Instant, outbound: bool, key: &FlowKey, whose: Stray) {
         if let Some(probes) = &mut self.probes {
             probes.stray(now, outbound, key, whose);
         }
     }
 
-    /// Tells who watches that this was all for now.
+    /// Tells the observer that this was all for now.
     #[inline]
     pub(crate) fn pause_probes(&mut self) {
         if let Some(probes) = &mut self.probes {

@@ -12,7 +12,7 @@ use crate::rx::Sender;
 use crate::tables::conns::SlotFlags;
 use crate::tables::listeners::{Listener, ListenerId};
 
-/// How long a connection that was reset before its client proved itself still counts: who spoofs SYNs makes
+/// How long a connection that was reset before its client proved itself still counts: spoofed SYNs make
 /// the owners of the addresses answer with RSTs (RFC 7413, section 5.1).
 const RESET_COUNTS: Duration = Duration::from_secs(60);
 

@@ -1,5 +1,5 @@
-//! Congestion control policies of a core: which there are, who has which, and how they come and go under connections
-//! that live.
+//! Congestion control policies of a core: which there are, which connection has which, and how they come and go under
+//! connections that live.
 
 use base::Instant;
 use cc::{CreateError, Registry, RemoveError, TunableError, Withheld};

@@ -1,4 +1,4 @@
-//! Ports that several processes share, each with a stack of its own: who wants new connections, and which flows are
+//! Ports that several processes share, each with a stack of its own: which want new connections, and which flows are
 //! here. Whose a segment is that belongs to no flow here is the port's to say ([`pio::Sharing::is_ours`]).
 
 use crate::core::Core;
@@ -37,7 +37,8 @@ impl Core {
         }
     }
 
-    /// Gives what waits for accept at a master to those who ask for it, and at a servant that asks no more to the master.
+    /// Gives what waits for accept at a master to those who ask for it, and at a servant that asks no more to the
+    /// master.
     #[cold]
     pub(crate) fn give(&mut self, now: Instant) {
         let waits = |id: &ListenerId| {

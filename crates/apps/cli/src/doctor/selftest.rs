@@ -76,7 +76,7 @@ pub(super) struct Choice {
 /// Result of the question.
 #[derive(Clone, Debug)]
 pub(super) struct Verdict {
-    /// Whom the answer came from, or who was asked last.
+    /// The peer that answered, or that was asked last.
     pub(super) peer: Option<String>,
     /// How long the answer took.
     pub(super) took: Option<Duration>,
@@ -95,7 +95,7 @@ impl Verdict {
         self.took.is_some()
     }
 
-    /// Adds what the kernel knows of the one who did not answer.
+    /// Adds the kernel's knowledge of the peer that did not answer.
     pub(super) fn explained(mut self, link: &str, interface: &str) -> Verdict {
         let Some(addr) = self.asked else { return self };
         let now = match pio::inspect(interface) {

@@ -46,7 +46,7 @@ pub(super) fn write(folder: &Path, results: &[Results]) -> Result<(), Box<dyn Er
     Ok(())
 }
 
-/// Puts a file in its place as a whole: who reads it finds the old one or the new one.
+/// Puts a file in its place as a whole: a reader finds the old one or the new one.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Box<dyn Error>> {
     replace_by(path, |file| Ok(file.write_all(bytes)?))
 }

@@ -92,7 +92,7 @@ impl View {
         true
     }
 
-    /// A new look: who is gone since the last one is remembered for a while.
+    /// A new look: programs that ended since the last one are remembered for a while.
     pub(super) fn on_look(&mut self, before: &Look, now: &Look) {
         self.ended.retain(|_, times| {
             *times -= 1;

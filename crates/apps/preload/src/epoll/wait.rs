@@ -49,7 +49,7 @@ fn bell() -> Option<c_int> {
     }
 }
 
-/// This process is a child: the bell is closed, and who slept sleeps in the parent.
+/// This process is a child: the bell is closed, and threads that slept sleep in the parent.
 pub(crate) fn forked() {
     BELL.store(NONE, Ordering::Release);
     table::all().0.into_iter().filter_map(table::ours).for_each(|held| held.forget_sleepers());

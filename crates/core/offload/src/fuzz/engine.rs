@@ -167,7 +167,7 @@ impl Model {
         }
     }
 
-    /// Time passes, as one who keeps the engine's dates sees it.
+    /// Time passes, as the keeper of the engine's dates sees it.
     fn pass_time(&mut self, time: Duration) {
         // Who waits has ended its batch.
         self.end_batch();

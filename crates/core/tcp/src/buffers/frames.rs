@@ -4,7 +4,7 @@
 //!   frames of a batch ── run of pieces ──> Connection::on_segment: received ──> read ──> frames go back
 //!                                                 └── copied to chunks of the pool where the frames are wanted
 //! ```
-//! Adopted data is received data like any other: it is acknowledged, counted and read in its order. Whoever holds the
+//! Adopted data is received data like any other: it is acknowledged, counted and read in its order. The owner of the
 //! frames decides whether a payload may be adopted, and asks the connection to copy what is left when it wants the
 //! frames back ([`crate::Connection::copy_adopted`]).
 

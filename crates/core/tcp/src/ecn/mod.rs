@@ -71,8 +71,8 @@ impl Connection {
         }
     }
 
-    /// An acknowledgment of `acked` bytes (or FIN), before SND.UNA moves: who counts marks hears how many of them came
-    /// with an echo, and every packet of the echo.
+    /// An acknowledgment of `acked` bytes (or FIN), before SND.UNA moves: the counter of marks is told how many of them
+    /// came with an echo, and every packet of the echo.
     pub(crate) fn take_classic(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
         let echoed = seg.flags.has(Flags::ECE);
         let bytes = self.snd.data_in(acked);

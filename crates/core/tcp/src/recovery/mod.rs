@@ -177,6 +177,15 @@ impl Recovery {
     }
 }
 
+impl Config {
+    /// Returns the most steps that one segment adds to the counter `list_steps`: what its SACKs or its out-of-order
+    /// data cost, and what a search for lost retransmissions costs where all that are remembered are lost at once.
+    pub fn list_steps_max(&self) -> u64 {
+        let board = scoreboard::STEPS_MAX + resent::STEPS_MAX + resent::LOST_STEPS_MAX;
+        board + crate::receiver::assembler::steps_max(self.reassembly_runs)
+    }
+}
+
 impl Connection {
     pub(crate) fn phase(&self) -> Phase {
         self.recovery.phase()
@@ -332,7 +341,7 @@ impl Connection {
         }
     }
 
-    /// The policy hears of congestion, and who watches too.
+    /// Tells the policy of congestion, and the observer.
     pub(crate) fn tell_congestion(&mut self, cx: &mut Cx<'_>, signal: Signal) {
         let info = self.signal_info(cx);
         self.control.on_congestion(signal, &info);

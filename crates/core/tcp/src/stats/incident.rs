@@ -44,7 +44,7 @@ pub enum Incident {
 }
 
 impl Connection {
-    /// Tells who watches.
+    /// Tells the observer.
     #[inline]
     pub(crate) fn note(&self, cx: &mut Cx<'_>, incident: Incident) {
         if cx.probe.is_some() {
@@ -59,7 +59,7 @@ impl Connection {
         }
     }
 
-    /// Tells who watches which timers have come up.
+    /// Tells the observer which timers have expired.
     #[cold]
     pub(crate) fn note_timers(&self, cx: &mut Cx<'_>) {
         let now = cx.now;

@@ -105,7 +105,7 @@ pub struct Info {
     pub path_mtu: u16,
     /// MSS that our SYN told.
     pub adv_mss: u16,
-    /// Round-trip time as far as who only receives can tell; zero before it was needed.
+    /// Round-trip time as a receiver estimates it; zero before it was needed.
     pub rcv_rtt: Duration,
     /// Zero-window or keepalive probes without an answer.
     pub probes: u8,

@@ -22,7 +22,7 @@ pub trait Probe: Any {
     /// The state changed.
     fn state(&mut self, now: Instant, key: &FlowKey, from: State, to: State);
 
-    /// Something else happened; who looks at segments only need not care.
+    /// Something else happened; an observer of segments alone need not care.
     fn incident(&mut self, _now: Instant, _key: &FlowKey, _incident: &Incident) {}
 
     /// A round-trip time was measured (RFC 6298, section 3): `sample` is as it was before it was smoothed.
@@ -31,7 +31,7 @@ pub trait Probe: Any {
     /// A segment passed that no connection had a part in.
     fn stray(&mut self, _now: Instant, _outbound: bool, _key: &FlowKey, _whose: Stray) {}
 
-    /// Nothing more happens until the core's next turn: who gathers hands on what there is.
+    /// Nothing more happens until the core's next turn: an observer that batches passes its batch on.
     fn pause(&mut self) {}
 }
 
@@ -62,7 +62,7 @@ impl Seen<'_> {
     }
 
     /// The segment's header; of several the first's. An inbound one is put together again from what was understood of
-    /// it, for who asks: most look at the connection only.
+    /// it, on request: most look at the connection only.
     #[inline]
     pub fn header(&self) -> Header {
         match self.payload.0 {

@@ -41,7 +41,7 @@ pub struct Vitals {
 }
 
 /// Options of TCP that were offered, which means agreed on once the peer's SYN is known; and TCP_NODELAY. Kept as the
-/// connection has them: who reads them takes them apart.
+/// connection has them: the reader takes them apart.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Features(u8);
 
@@ -56,7 +56,7 @@ impl Features {
         Features(byte & (OFFERED as u8 | NODELAY))
     }
 
-    /// All of them in a byte, for who stores them.
+    /// All of them in a byte, for storage.
     pub const fn byte(self) -> u8 {
         self.0
     }
@@ -96,7 +96,7 @@ impl Features {
 }
 
 impl Connection {
-    /// See [`Vitals`]. Inlined, so that who writes them elsewhere reads them here and stores them there.
+    /// See [`Vitals`]. Inlined, so that a caller that stores them elsewhere copies them directly.
     #[inline(always)]
     pub fn vitals(&self) -> Vitals {
         let window = self.control.window();

@@ -166,7 +166,7 @@ impl Device {
         Ok((device, all))
     }
 
-    /// Links of real wires come up seconds after their device; who opens one wants to use it.
+    /// Links of real wires come up seconds after their device, and a port that was opened is meant to be used.
     fn await_link(&self) {
         for _ in 0..LINK_TRIES {
             if self.link() != Some(false) {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// A word of the header that nothing reads: writing it is what watchers hear.
 const BELL: u64 = 63 * 8;
-/// Bytes of the file that are locked, not read: one for who changes the group, then one for each member. The first is
+/// Bytes of the file that are locked, not read: one for changes of the group, then one for each member. The first is
 /// another one after each holder that was passed over.
 const CHANGING: i64 = 0;
 const FIRST: i64 = 1;

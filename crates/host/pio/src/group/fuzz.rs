@@ -1,4 +1,4 @@
-//! The buckets of a group against plain lists of who is there, who wants connections, and whose a flow is.
+//! The buckets of a group against plain lists: the members, those that serve, and the owner of each flow.
 
 use super::table::{BUCKETS, Buckets, MEMBERS, Table};
 use crate::ports::Place;
@@ -244,7 +244,7 @@ impl Model<'_> {
         self.answer(input.u16() % PEERS, false);
     }
 
-    /// Once settled, every member that asks is answered by one, and who talks to the dead is told.
+    /// Once settled, every member that asks is answered by one, and a question to a dead member is refused.
     fn check(&self) {
         for (member, known) in self.members.iter().filter(|(member, _)| self.table.is_sole(**member)) {
             let elsewhere =

@@ -74,7 +74,7 @@ impl Handovers<'_> {
             word.store(u64::from_ne_bytes(all), SeqCst);
         }
         let asked = to.map_or(0, |member| member as u64 + 1) << ASKED;
-        self.places[at].store(bucket as u64 + 1 | asked, SeqCst);
+        self.places[at].store((bucket as u64 + 1) | asked, SeqCst);
         true
     }
 

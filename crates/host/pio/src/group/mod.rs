@@ -7,8 +7,8 @@
 //!      flow unknown otherwise ...................... silence: it is another member's
 //! ```
 //! The group is memory that all members map (`table`): buckets with owners, and the flows of each member. It lies in a
-//! file of a directory that is the user's own (`shared`), named after network, interface and port; who comes finds it
-//! there. So workers after a fork, servers that consent by SO_REUSEPORT and the successors of both meet in the same
+//! file of a directory that is the user's own (`shared`), named after network, interface and port; a new member finds
+//! it there. So workers after a fork, servers that consent by SO_REUSEPORT and the successors of both meet in the same
 //! way, and no process is needed that stays.
 //!
 //! **Life and death.** A member holds a lock on its byte of the file, which the kernel takes back when it dies. The
@@ -136,7 +136,7 @@ impl Member {
         &self.place
     }
 
-    /// The file's path, for who watches it.
+    /// The file's path, for a watch on it.
     pub(crate) fn path(&self) -> &std::path::Path {
         self.file.path()
     }

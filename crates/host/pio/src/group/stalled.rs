@@ -1,4 +1,4 @@
-//! Members that do not run: who is asked, and who has not answered.
+//! Members that do not run: which were asked, and which have not answered.
 //!
 //! A member raises its beat whenever it looks after the group: a few times a second, and whenever the group's file has
 //! news. A member that has heard no news for a while asks all by such news, and what has not beaten [`ANSWER`] later is

@@ -1,11 +1,11 @@
 //! Table that the members of a group share: the members, the owner of each bucket, the flows of each member.
 //!
 //! ```text
-//!   words 0..64        magic, share, place, secrets, generation, who is present, who is serving, who is stalled, turn,
-//!                      whose flows are not here, places that are taken, who is a servant, who of them asks
+//!   words 0..64        magic, share, place, secrets, generation; bits of the members present, serving, stalled; turn,
+//!                      bits of those whose flows are not here, of places taken, of servants, of those that ask
 //!        64..128       ready: the generation of the deal that a member's filter obeys
-//!       128..384       owner of each bucket: who answers new and unknown flows
-//!       384..640       heir of each bucket: who it was dealt to; owner and heir differ until the owner hands it over
+//!       128..384       owner of each bucket: the member that answers new and unknown flows
+//!       384..640       heir of each bucket: the member it was dealt to; they differ until it is handed over
 //!       640..896       holders of each bucket: a bit for each member that may have flows in it
 //!       896..960       process of each member
 //!       960..1024      places of connections that are handed over (`handovers`)
@@ -13,8 +13,8 @@
 //!   16 KiB + 2 MiB n   flows of member n (`flows`); behind all of them the connections that are handed over
 //! ```
 //! A bucket's owner alone hands it over, between two packets of its own: so no moment exists at which two members take
-//! the same SYN. An owner that is dead or stalled is not asked. Who deals, joins, leaves or buries holds the group's
-//! lock; the words are atomics, and readers need no lock.
+//! the same SYN. An owner that is dead or stalled is not asked. A member that deals, joins, leaves or buries holds the
+//! group's lock; the words are atomics, and readers need no lock.
 //!
 //! A *stalled* member is there and has flows, but does not run (SIGSTOP, a frozen cgroup): it gets no share until it
 //! runs again and says so.
@@ -406,8 +406,8 @@ impl Table {
         let _ = self.word(TURN).compare_exchange(turn, turn + 1, SeqCst, SeqCst);
     }
 
-    /// Deals the buckets to those who want connections: shares differ by one at most, and no bucket moves that need
-    /// not.
+    /// Deals the buckets to the members that want connections: shares differ by one at most, and no bucket moves that
+    /// need not.
     fn deal(&self) {
         let serving = self.sharing();
         let serves = |member: u64| member < MEMBERS as u64 && serving & 1 << member != 0;

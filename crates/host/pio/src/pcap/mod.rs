@@ -68,7 +68,7 @@ pub struct Pcap {
     /// When the first packet was played, and its date in the file.
     start: Option<(Instant, Instant)>,
     pool: FramePool,
-    /// For who sleeps by himself: readable when the next packet is due.
+    /// For callers that sleep on the descriptors: readable when the next packet is due.
     timer: OwnedFd,
     counts: Counts,
 }

@@ -2,9 +2,9 @@
 //!
 //! Such a port has no socket in the kernel (`xdp::claims` says why), and the XDP program takes what comes for it:
 //! another process that used it too would never get an answer. So the owner notes its ports in a file, a bit each, and
-//! who is about to use a port looks there. The owner notes before it asks the kernel, the others ask the kernel before
-//! they look: of two who want the same port at once, one at least sees the other. A note counts while its author
-//! lives, who holds a lock on the file.
+//! a process that is about to use a port looks there. The owner notes before it asks the kernel, the others ask the
+//! kernel before they look: of two that want the same port at once, one at least sees the other. A note counts while
+//! its author lives, which holds a lock on the file.
 
 use crate::shared_dir;
 use crate::sys::{self, Lock};
@@ -84,7 +84,7 @@ impl Drop for OutgoingPorts {
 /// Removes files of dead authors from this user's directory.
 ///
 /// # Errors
-/// The directory is not to be had, or the kernel does not say who holds a lock.
+/// The directory is not to be had, or the kernel does not say which process holds a lock.
 pub(crate) fn sweep() -> io::Result<()> {
     for entry in fs::read_dir(shared_dir::own()?)?.flatten() {
         if !entry.file_name().to_str().is_some_and(|name| name.starts_with(NAME)) {

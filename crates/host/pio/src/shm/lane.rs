@@ -1,4 +1,4 @@
-//! One direction of the shared memory: a ring of records between one producer and one consumer who need not
+//! One direction of the shared memory: a ring of records between one producer and one consumer that need not
 //! trust each other.
 //!
 //! ```text

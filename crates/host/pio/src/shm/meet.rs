@@ -32,7 +32,7 @@ pub(super) struct Meeting {
 }
 
 enum Role {
-    /// The one who came first.
+    /// The side that came first.
     Listener {
         socket: OwnedFd,
         /// Held as long as we listen.
@@ -225,7 +225,7 @@ fn accept(listener: &OwnedFd) -> io::Result<Option<Partner>> {
     }
 }
 
-/// A connection to who listens at `path`, if a program does.
+/// A connection to the program that listens at `path`, if there is one.
 fn connect(path: &Path) -> io::Result<Option<OwnedFd>> {
     let connection = sys::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)?;
     let (addr, len) = address(path)?;

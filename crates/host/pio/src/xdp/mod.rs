@@ -398,8 +398,8 @@ fn refused(doing: &str, error: io::Error) -> OpenError {
     }
 }
 
-/// Packet buffers, and on older kernels BPF maps, count as locked memory. Who may, lifts the limit for the
-/// process; who may not, goes as far as allowed, and hears of it only if that is too little.
+/// Packet buffers, and on older kernels BPF maps, count as locked memory. Raises the limit for the
+/// process as far as it is permitted; if that is too little, opening the port says so.
 pub(crate) fn raise_memory_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel fills in `limit`.

@@ -165,7 +165,7 @@ impl XdpPort {
         self.watched = fds.map(|fd| sys::interest(fd, libc::POLLIN)).collect();
     }
 
-    /// Has the program steer a listening port to us, or leave it to the kernel; who else may have it is not asked.
+    /// Has the program steer a listening port to us, or leave it to the kernel, whether or not another process has it.
     pub(crate) fn steer(&mut self, claim: &PortClaim, wanted: bool) -> std::io::Result<()> {
         self.steering.steer(claim, wanted)
     }

@@ -1,4 +1,4 @@
-//! Epoll sets: who watches what, and what of it is ready.
+//! Epoll sets: what each watches, and what of it is ready.
 
 use super::{Engine, NEST_MAX};
 use crate::Errno;

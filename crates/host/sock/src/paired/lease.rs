@@ -3,7 +3,7 @@
 //! after the core while the application does something else.
 
 use super::stack_thread::{End, Hub, StackThread};
-use crate::only_cpu;
+use crate::cpu::only_cpu;
 use crate::runner::Machine;
 use crate::runner::deputy::Deputy;
 use base::{Duration, Instant};

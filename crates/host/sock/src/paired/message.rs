@@ -1,6 +1,6 @@
 //! Messages between applications and stack thread, and the byte rings that they exchange.
 //!
-//! A connection has one name on the way between the two, given by who began it:
+//! A connection has one name on the way between the two, given by the side that began it:
 //!
 //! * by the application (connect): the index of its own record. The stack thread says [`Event::Released`] when it has
 //!   forgotten the name; only then is it given again.

@@ -103,7 +103,7 @@ pub struct Remote {
     /// Notices for owners.
     pub(super) notices: Vec<Notice>,
     pub(super) defaults: Defaults,
-    /// Rung by every stack thread: who leads sleeps on it.
+    /// Rung by every stack thread: the leader sleeps on it.
     pub(super) bell: Sleeper,
 }
 

@@ -4,11 +4,11 @@
 use super::link::{Link, link};
 use super::message::RingPool;
 use super::worker::Worker;
+use crate::cpu::{only_cpu, pin_to};
 use crate::engine::Engine;
-use crate::pin_to;
 use crate::runner::busy_poll::BusyPoll;
 use crate::runner::{Machine, Park, Runner, Threads, watchdog};
-use crate::{Errno, Fd, only_cpu};
+use crate::{Errno, Fd};
 use base::{Duration, Instant};
 use pio::IoError;
 use ring::{Ringer, Sleeper};
@@ -60,7 +60,7 @@ pub(super) struct Hub {
     bell: Sleeper,
     /// The thread is to end: what the applications have open is closed.
     ends: bool,
-    /// It has ended, and takes no one any more.
+    /// It has ended, and takes no application any more.
     ended: bool,
     /// An application does not take what it is told.
     pub(super) behind: bool,

@@ -42,7 +42,7 @@ pub struct ExternalLoop {
 /// State of the loop's side between two polls.
 struct State {
     bell: Sleeper,
-    /// Our row among those who wait, while armed.
+    /// Our row among the waiting threads, while armed.
     row: Option<u64>,
     /// Our ticket for the lead.
     ticket: Option<Ticket>,

@@ -2,9 +2,9 @@
 //! an acceptor without connections to accept leads, each packet for the one worker wakes the acceptor first.
 //!
 //! The lead is free then until the worker comes to wait, and again whenever the worker leaves with what it waited
-//! for: no thread is woken to take over who has made way ([`Waiting::wake_willing`]). Should the worker not come back
-//! for long, the thread of ours turns the core (`watchdog`), as for a program of one thread. Who has made way takes
-//! part again when it is woken.
+//! for: a thread that has made way is not woken to take over ([`Waiting::wake_willing`]). Should the worker not come
+//! back for long, the thread of ours turns the core (`watchdog`), as for a program of one thread. Who has made way
+//! takes part again when it is woken.
 //!
 //! Without a thread of ours nobody makes way.
 //!

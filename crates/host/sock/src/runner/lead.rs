@@ -9,7 +9,7 @@
 //!                              +----------------------------------+
 //!                                claim by a higher rank: it is rung
 //! ```
-//! Each step is taken under the runner's lock, so a thread sees one state or the next. Who led and was replaced
+//! Each step is taken under the runner's lock, so a thread sees one state or the next. A leader that was replaced
 //! finds out by its ticket, when it looks next: its steps then change nothing.
 
 use base::{Duration, Instant};
@@ -84,7 +84,7 @@ impl Lead {
         }
     }
 
-    /// The rank of who leads; `None` if nothing does.
+    /// The rank of the leader; `None` if there is none.
     pub(super) fn rank(&self) -> Option<Rank> {
         self.seat().map(|seat| seat.rank)
     }

@@ -29,7 +29,7 @@ pub trait Machine: Send {
     /// A call that does not wait found nothing: true if there may be something now.
     fn look_again(&mut self) -> bool;
 
-    /// One round: sends, receives, fires timers, and tells the epoll sets and those who wait.
+    /// One round: sends, receives, fires timers, and notifies the epoll sets and the waiting threads.
     ///
     /// # Errors
     /// The port's error; the rest of the round happened nevertheless.

@@ -1,4 +1,4 @@
-//! The runner of a core: whose turn it is to turn it, and how those sleep who wait.
+//! The runner of a core: which thread turns it, and how the waiting threads sleep.
 //!
 //! One thread at a time *leads* (`lead`): it turns the core and sleeps on the port's descriptors, without the lock.
 //! Others that wait follow: they sleep on bells of their own and are rung when something happens to what they wait
@@ -67,7 +67,7 @@ const LOOK_SOON: Duration = Duration::from_millis(20);
 /// Longest sleep of a thread that cannot be rung: a process that is at its limit of descriptors waits nevertheless, as
 /// a blocking call of the kernel's does.
 const LOOK_WITHOUT_BELL: Duration = Duration::from_millis(1);
-/// How often a leader that does not sleep yields to those who want the lock, before it sleeps for them.
+/// How often a leader that does not sleep yields to threads that want the lock, before it sleeps for them.
 const YIELDS: u32 = 100;
 /// How long it sleeps then.
 const YIELD_SLEEP: Duration = Duration::from_micros(50);
@@ -158,7 +158,7 @@ impl<M: Machine> Shared<M> {
     }
 }
 
-/// The stack, held by who forks: in the child no thread is inside it.
+/// The stack, held across a fork: in the child no thread is inside it.
 pub struct Still<'r, M: Machine = Engine> {
     _shared: MutexGuard<'r, Shared<M>>,
 }
@@ -186,7 +186,7 @@ impl Waiter {
         Waiter { rank, ticket, deadline, polls, handoff, watched: false, excused: false, in_vain: false }
     }
 
-    /// Takes the lead if that is to be had; of who has it already, it may pass to a thread that was just woken. Returns
+    /// Takes the lead if it is free; a leader may pass it to a thread that was just woken. Returns
     /// true if this thread leads.
     fn claim(&mut self, lead: &mut Lead, waiting: &mut Waiting) -> bool {
         if lead.is_held_by(self.ticket) {
@@ -291,7 +291,7 @@ impl<M: Machine> Runner<M> {
         }
     }
 
-    /// Lets those who want the lock have it first: who unlocks and locks again would mostly win it right back.
+    /// Lets threads that want the lock have it first: unlocking and locking again would mostly win it right back.
     fn yield_to_others(&self) {
         let mut rounds = 0;
         while self.wanted.load(Ordering::Relaxed) > 0 {

@@ -2,7 +2,7 @@
 //! or an event waits for its thread, a thread is awake, has been rung, or sleeps on the port. The one exception is a
 //! thread that made way, after which the watchdog looks: where there is none, nobody makes way.
 //!
-//! Each step is one that the runner takes under its lock, on the real lead and the real list of those who wait. All
+//! Each step is one that the runner takes under its lock, on the real lead and the real list of waiting threads. All
 //! states that any order of steps reaches are visited.
 
 use super::Waiter;
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// The marks of a state: who is where and leads, not how often that changed.
+    /// The marks of a state: where each thread is and which leads, not how often that changed.
     fn key(&self) -> String {
         let actors = self.actors.iter().enumerate().map(|(who, actor)| {
             let Waiter { excused, handoff, .. } = &actor.waiter;

@@ -8,16 +8,16 @@ struct Row {
     object: Option<u32>,
     bell: Ringer,
     woken: bool,
-    /// It does not take over the core from who leaves it for a moment.
+    /// It does not take over the core from a leader that leaves for a moment.
     excused: bool,
 }
 
-/// For which of those who sleep something happened.
+/// For which sleeping threads something happened.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Rung {
     #[default]
     Nobody,
-    /// For those who wait for this alone; `None` for any object.
+    /// For threads that wait for this object alone; `None` for any object.
     One(Option<u32>),
     Several,
 }
@@ -50,7 +50,7 @@ impl Waiting {
         }
     }
 
-    /// Objects, who was woken, who is excused, and what was rung: what tells one state from another.
+    /// The objects, the rows that are woken or excused, and what was rung: what tells one state from another.
     #[cfg(test)]
     pub(crate) fn state(&self) -> impl std::fmt::Debug + use<> {
         let rows = self.rows.iter().map(|row| (row.object, row.woken, row.excused));
@@ -90,7 +90,7 @@ impl Waiting {
         self.rows.iter().any(|row| row.woken)
     }
 
-    /// Wakes one of those who sleep, so that it takes over the core.
+    /// Wakes one sleeping thread, so that it takes over the core.
     pub(crate) fn wake_any(&mut self) {
         if let Some(row) = self.rows.iter_mut().find(|row| !row.woken) {
             row.wake();

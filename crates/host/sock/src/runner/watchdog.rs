@@ -44,7 +44,7 @@ pub(crate) fn run<M: Machine>(runner: &impl Fn() -> Option<Arc<Runner<M>>>) {
 /// late if it has not come until the next look.
 fn look<M: Machine>(runner: &Runner<M>, watchdog_interval: &mut WatchdogInterval, late: &mut bool) -> Found {
     let Some(mut shared) = runner.try_shared() else { return Found::Away };
-    // Who has made way takes over from no thread that works.
+    // A thread that has made way takes over from no thread that works.
     watchdog_interval.rely(shared.engine().waiting.has_excused());
     if let Some(alarm) = shared.lead.sleeper() {
         let lit = matches!(alarm, Alarm::Loop(_, beacon) if is_lit(beacon, Duration::ZERO));

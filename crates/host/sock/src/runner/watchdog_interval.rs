@@ -63,7 +63,7 @@ impl WatchdogInterval {
         if self.relied_on { LOOK[0] } else { (self.attended / TRUST).clamp(LOOK[0], LOOK[1]) }
     }
 
-    /// Is there a thread that only a poll wakes while the one who turns the core is away? Then that is looked after,
+    /// Is there a thread that only a poll wakes while the one that turns the core is away? Then that is looked after,
     /// however soon it has always come back.
     pub(crate) fn rely(&mut self, relied_on: bool) {
         self.relied_on = relied_on;

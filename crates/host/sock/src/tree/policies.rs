@@ -26,7 +26,7 @@ struct Fixed {
 
 const A_POLICY: &str = "a name of net.inet.tcp.cc.available";
 
-/// FreeBSD has it beside the policies; NewReno, which is always there, is who obeys it.
+/// FreeBSD has it beside the policies; NewReno, which is always there, obeys it.
 const ABE: &str = "abe";
 const ABE_LOSSES: &str = "abe_frlossreduce";
 

@@ -1,4 +1,4 @@
-//! The ports of a core against a plain list of who holds what, and a kernel that keeps books.
+//! The ports of a core against a plain list of their holders, and a kernel that keeps books.
 
 use base::{Addr, Duration, Endpoint, FlowKey, Input, Instant, SipKey};
 use pio::{Caps, ClaimError, Claims, IoError, Medium, PacketIo, PortClaim, RxBatch, TxBatch};

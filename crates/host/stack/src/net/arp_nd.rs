@@ -155,7 +155,7 @@ impl Core {
         self.send_nd(target, src, source_mac.unwrap_or(from), &answer);
     }
 
-    /// A neighbour's address became known: those who wait for it may send.
+    /// A neighbour's address became known: connections that wait for it may send.
     fn learn(&mut self, now: Instant, addr: Addr, mac: [u8; 6], make: bool, replaces: bool) {
         let waited_for = self.neighbours.learn(now, addr, mac, make, replaces);
         if self.neighbours.take_voided() {
@@ -171,7 +171,7 @@ impl Core {
         self.dirty.append(&mut self.conns, &mut waiting);
     }
 
-    /// Repeats questions; where no peer answered, those who waited learn it when they are flushed.
+    /// Repeats questions; where no peer answered, the waiting connections learn it when they are flushed.
     pub(crate) fn ask_again(&mut self, now: Instant) {
         if self.neighbours.next().is_none_or(|at| at > now) {
             return;

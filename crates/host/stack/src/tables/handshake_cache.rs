@@ -23,7 +23,7 @@ const BUSY: u32 = 10;
 /// Everything that is alike in connections of a kind.
 #[derive(Clone, Copy)]
 pub(crate) struct CachedHandshake {
-    /// Our end where we accept; of who connects only the family.
+    /// Our end where we accept; where we connect, only its family.
     pub(crate) local: Endpoint,
     /// Listener, found when the listeners were at this version; none where this side connects.
     pub(crate) listener: Option<(ListenerId, u32)>,

@@ -1,4 +1,4 @@
-//! Listeners: which one a SYN is for, how many connections are half-open, and who waits for accept.
+//! Listeners: which one a SYN is for, how many connections are half-open, and which wait for accept.
 
 use base::{Addr, Endpoint, Instant};
 use pio::Role;
@@ -33,7 +33,7 @@ pub struct Listen {
     pub control: Option<&'static str>,
     /// Owner's handle, given back in notices.
     pub owner: u32,
-    /// Keys by peer: who has one must sign (RFC 2385, RFC 5925).
+    /// Keys by peer: a peer with one must sign (RFC 2385, RFC 5925).
     pub keys: Option<Arc<Keyring>>,
 }
 

@@ -1,4 +1,4 @@
-//! Local ports: who holds which, which the kernel lent us, and which one a connect gets.
+//! Local ports: the holder of each, which the kernel lent us, and which one a connect gets.
 
 use base::{Addr, Duration, Endpoint, FlowKey, Instant, SipKey};
 use pio::{ClaimError, PacketIo, PortClaim, Role};

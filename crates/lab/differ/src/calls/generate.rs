@@ -451,7 +451,7 @@ impl Generator {
         }
     }
 
-    /// What an option that was set does, or its value.
+    /// The effect of an option that was set, or its value.
     fn effect(&mut self, slot: usize, level: i64, number: i64) {
         let is =
             |row: &&Row| (i64::from(row.manual.level()), row.number.map(i64::from)) == (level, Some(number));

@@ -166,7 +166,7 @@ fn listing(steps: &[Step]) -> String {
     })
 }
 
-/// What the machines share.
+/// State that the machines share.
 struct State {
     seed: u64,
     progress: Progress,

@@ -106,7 +106,7 @@ pub(super) fn tcp(body: &Body) -> Option<&Segment> {
 /// More than the kernel's window grows to here.
 const BEYOND: u32 = 140_000;
 
-/// What an end has offered so far.
+/// The window that an end has offered so far.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Offer {
     scale: u8,

@@ -108,7 +108,7 @@ impl Connection {
         }
     }
 
-    /// The low bits of our count stand in CWR's place, and who cuts a super-segment clears CWR in all pieces but the
+    /// The low bits of our count stand in CWR's place, and a segmenting port clears CWR in all pieces but the
     /// first: then segments leave one by one.
     pub(crate) fn shows_cwr(&self) -> bool {
         self.accecn().is_some_and(|state| Flags::default().with_ace(state.receiver.packets()).has(Flags::CWR))

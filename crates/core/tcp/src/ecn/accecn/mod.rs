@@ -10,7 +10,7 @@
 //! ```
 //! `receiver` counts what arrives and says when to tell, `sender` makes counts of what the peer told, `handshake`
 //! agrees on it, `exchange` ties them to the connection. Connections without it pay nothing: what it needs hangs in
-//! [`Cold`](crate::connection::Cold), behind one bit, and the short path of input is closed to those who use it by the
+//! [`Cold`](crate::connection::Cold), behind one bit, and the short path of input is closed to its users by the
 //! flags it expects.
 
 mod exchange;

@@ -137,7 +137,7 @@ impl Judge {
         }
     }
 
-    /// A segment of this end reached `other`, who knows its window now.
+    /// A segment of this end reached `other`, which knows its window now.
     pub(super) fn arrived(&mut self, other: &Judge, seg: &Segment<'_>) {
         let syn = seg.flags.has(Flags::SYN);
         let shift = if syn { 0 } else { self.shift_towards(other) };

@@ -132,7 +132,7 @@ fn hash(key: &[u8; KEY], flow: &FlowKey) -> [u8; 8] {
     hash.to_le_bytes()
 }
 
-/// A stack's own keys, for those who configure none: a new one every twelve hours, out of one secret.
+/// A stack's own keys, where none is configured: a new one every twelve hours, out of one secret.
 pub struct FastOpenJar(SipKey);
 
 impl FastOpenJar {

@@ -125,7 +125,7 @@ impl Card {
     }
 }
 
-/// How often one who waits for an answer looks whether a thread is left to give it.
+/// How often a thread that waits for an answer checks that a worker is left to give it.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl PacketIo for Card {

@@ -21,8 +21,8 @@
 //!
 //! **Dates** are each worker's own: what an engine holds goes up by its worker's clock, and no other looks at it.
 //!
-//! **Who ends.** A worker that panics ends the port: what is on its way up is handed up, then comes [`IoError::Gone`].
-//! When the layer is dropped the workers are woken, and waited for; each of their turns is bounded.
+//! **The end.** A worker that panics ends the port: packets on their way up are delivered, then comes
+//! [`IoError::Gone`]. When the layer is dropped the workers are woken, and waited for; each of their turns is bounded.
 
 pub(crate) mod fuzz;
 mod host;

@@ -35,7 +35,7 @@ pub(super) struct Queues {
     pub(super) used: Producer<Frame>,
     /// Large frames, which come back from the host.
     pub(super) supers: Consumer<Frame>,
-    /// Wakes who moves packets up.
+    /// Wakes the thread that moves packets up.
     pub(super) up: Ringer,
     /// Round trips of flows from the host, if packets are held.
     pub(super) round_trips: Option<Arc<RoundTrips>>,

@@ -2,8 +2,8 @@
 //! eighth of the flow's round trip at most, as in the stack's own engine.
 //!
 //! The stack's thread writes, workers read, and neither waits: a place is one word, so none is ever half written. Two
-//! flows that share a place take it from each other; who finds another's there knows no round trip, and waits for as
-//! long as is set.
+//! flows that share a place take it from each other; a flow that finds another's there has no round trip, and waits for
+//! as long as is set.
 
 use base::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};

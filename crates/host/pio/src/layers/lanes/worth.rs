@@ -95,7 +95,8 @@ pub(super) struct Worth {
 struct Trial {
     prices: [[u64; ROUNDS]; FROM.len()],
     round: usize,
-    /// The epoch before was of this level, too: who slept is awake, and caches hold what this level leaves in them.
+    /// The epoch before was of this level, too: helpers that slept are awake, and caches hold what this level leaves in
+    /// them.
     warm: bool,
     out: [bool; FROM.len()],
 }

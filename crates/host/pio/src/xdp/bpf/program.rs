@@ -17,7 +17,7 @@
 //!
 //! IPv6 extension headers before TCP are walked, so that the kernel never sees a segment of ours behind them.
 //!
-//! Of a fragmented packet the first fragment follows its ports to us, who drop it, so that the kernel never
+//! Of a fragmented packet the first fragment follows its ports to the stack, which drops it, so that the kernel never
 //! completes a segment of a flow it does not know and answers it with a reset.
 
 use super::asm::{Asm, Label};

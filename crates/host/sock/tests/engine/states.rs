@@ -1,0 +1,194 @@
+//! Goal: in each state of a socket poll tells what Linux tells, and what is left when it is taken apart is the same.
+use super::*;
+
+/// Puts the client's socket into a state; the peer's socket, if there is one.
+fn put_in_state(w: &mut World, fd: Fd, state: &str) -> Option<Fd> {
+    let to = |port| Endpoint::new(SERVER, port);
+    let connected = |w: &mut World| {
+        let listener = w.listener(80);
+        assert_eq!(w.client.connect(fd, to(80)), Err(Errno::EINPROGRESS));
+        w.settle();
+        assert_eq!(w.client.connect(fd, to(80)), Ok(()));
+        w.server.accept(listener).unwrap().0
+    };
+    let hang_up = |w: &mut World, peer| {
+        w.server.setsockopt(peer, libc::SOL_SOCKET, libc::SO_LINGER, &[1, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        w.server.close(peer).unwrap();
+    };
+    let (fin, reset) = (state.contains("CLOSE-WAIT") || state.contains("FIN,"), state.contains("reset"));
+    match state {
+        "fresh" => {}
+        "fresh, shut" => assert_eq!(w.client.shutdown(fd, Shutdown::Read), Err(Errno::ENOTCONN)),
+        "listening" => {
+            w.client.bind(fd, Endpoint::new(CLIENT, 99)).unwrap();
+            w.client.listen(fd, 1).unwrap();
+        }
+        "connecting" => assert_eq!(w.client.connect(fd, to(81)), Err(Errno::EINPROGRESS)),
+        "connecting, shut" => {
+            assert_eq!(w.client.connect(fd, to(81)), Err(Errno::EINPROGRESS));
+            assert_eq!(w.client.shutdown(fd, Shutdown::Both), Ok(()));
+        }
+        "refused" | "refused, told" => {
+            assert_eq!(w.client.connect(fd, to(81)), Err(Errno::EINPROGRESS));
+            w.settle();
+            if state == "refused, told" {
+                assert_eq!(w.client.connect(fd, to(81)), Err(Errno::ECONNREFUSED));
+            }
+        }
+        "timed out" | "timed out, told" => {
+            // The neighbour is known, and then falls silent.
+            let other = w.client.socket(Family::V4).unwrap();
+            assert_eq!(w.client.connect(other, to(81)), Err(Errno::EINPROGRESS));
+            w.settle();
+            assert_eq!(w.client.connect(fd, to(81)), Err(Errno::EINPROGRESS));
+            let time = 2_000_i32.to_ne_bytes();
+            w.client.setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, &time).unwrap();
+            for _ in 0..100 {
+                w.clock.0.fetch_add(100_000_000, Ordering::Relaxed);
+                w.client.turn().unwrap();
+            }
+            if state == "timed out, told" {
+                assert_eq!(w.client.connect(fd, to(81)), Err(Errno::ETIMEDOUT));
+            }
+        }
+        _ => {
+            let peer = connected(w);
+            if fin {
+                w.server.shutdown(peer, Shutdown::Write).unwrap();
+                w.settle();
+            }
+            match state {
+                "FIN-WAIT-2" => w.client.shutdown(fd, Shutdown::Write).unwrap(),
+                "receiving side shut" => w.client.shutdown(fd, Shutdown::Read).unwrap(),
+                "unread data" => assert_eq!(w.server.write(peer, b"data"), Ok(4)),
+                "both FINs, closed" => {
+                    w.server.shutdown(peer, Shutdown::Write).unwrap();
+                    w.settle();
+                    w.client.shutdown(fd, Shutdown::Write).unwrap();
+                }
+                _ => {}
+            }
+            if reset {
+                hang_up(w, peer);
+            }
+            w.settle();
+            return (!reset).then_some(peer);
+        }
+    }
+    None
+}
+
+const IN: u32 = Ready::IN.0;
+const OUT: u32 = Ready::OUT.0;
+const ERR: u32 = Ready::ERR.0;
+const HUP: u32 = Ready::HUP.0;
+const RDHUP: u32 = Ready::RDHUP.0;
+
+/// States, the bits that poll tells in each, and the error that is left when the connection is taken apart, as Linux
+/// 6.18 has them.
+const STATES: &[(&str, u32, Option<Errno>)] = &[
+    ("fresh", OUT | HUP, None),
+    ("fresh, shut", IN | OUT | HUP | RDHUP, None),
+    ("listening", 0, None),
+    ("connecting", 0, Some(Errno::ECONNRESET)),
+    ("connecting, shut", OUT | ERR | HUP, Some(Errno::ECONNRESET)),
+    ("refused", IN | OUT | ERR | HUP | RDHUP, Some(Errno::ECONNREFUSED)),
+    ("refused, told", OUT | HUP, None),
+    ("timed out", IN | OUT | ERR | HUP | RDHUP, Some(Errno::ETIMEDOUT)),
+    ("timed out, told", OUT | HUP, None),
+    ("established", OUT, Some(Errno::ECONNRESET)),
+    ("unread data", IN | OUT, Some(Errno::ECONNRESET)),
+    ("receiving side shut", IN | OUT | RDHUP, Some(Errno::ECONNRESET)),
+    ("CLOSE-WAIT", IN | OUT | RDHUP, Some(Errno::ECONNRESET)),
+    ("FIN-WAIT-2", OUT, Some(Errno::ECONNRESET)),
+    ("both FINs, closed", IN | OUT | HUP | RDHUP, None),
+    ("reset", IN | OUT | ERR | HUP | RDHUP, Some(Errno::ECONNRESET)),
+    ("FIN, reset", IN | OUT | ERR | HUP | RDHUP, Some(Errno::EPIPE)),
+];
+
+fn bits(engine: &mut Engine, fd: Fd) -> Ready {
+    let interest = Ready(IN | OUT | RDHUP);
+    let mut row = [PollFd { fd, interest, ready: Ready::NONE }];
+    engine.poll(&mut row);
+    row[0].ready
+}
+
+#[test]
+fn every_state_has_linux_s_bits() {
+    for &(state, expected, _) in STATES {
+        let mut w = World::new();
+        let fd = w.client.socket(Family::V4).unwrap();
+        put_in_state(&mut w, fd, state);
+        assert_eq!(bits(&mut w.client, fd), Ready(expected), "{state}");
+    }
+}
+
+#[test]
+fn a_socket_that_was_taken_apart_connects_and_listens_again() {
+    for (at, &(state, _, error)) in STATES.iter().enumerate() {
+        for bound in [false, true] {
+            let mut w = World::new();
+            let fd = w.client.socket(Family::V4).unwrap();
+            w.client.setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32.to_ne_bytes()).unwrap();
+            if bound && state != "listening" {
+                w.client.bind(fd, Endpoint::new(CLIENT, 77)).unwrap();
+            }
+            let ep = w.client.epoll_create().unwrap();
+            w.client.epoll_ctl(ep, fd, EpollOp::Add(event(Ready::IN, 7))).unwrap();
+            let peer = put_in_state(&mut w, fd, state);
+            let port = w.client.local_addr(fd).unwrap().port;
+
+            assert_eq!(w.client.disconnect(fd), Ok(()), "{state}");
+            let left = if error.is_some() { Ready(OUT | ERR | HUP) } else { Ready(OUT | HUP) };
+            assert_eq!(bits(&mut w.client, fd), left, "{state}");
+            assert_eq!(w.client.peer_addr(fd), Err(Errno::ENOTCONN), "{state}");
+            let own = w.client.local_addr(fd).unwrap();
+            assert_eq!(
+                (own.port, own.addr.is_unspecified()),
+                (port, !bound && state != "listening"),
+                "{state}"
+            );
+            // Each of the three takes the error.
+            let mut buf = [0; 8];
+            let (code, none) = (error.map_or(0, Errno::raw), error.map_or(Errno::ENOTCONN, |e| e));
+            match at % 3 {
+                0 => assert_eq!(
+                    get_int(&mut w.client, fd, libc::SOL_SOCKET, libc::SO_ERROR),
+                    Ok(code),
+                    "{state}"
+                ),
+                1 => assert_eq!(w.client.read(fd, &mut buf), Err(none), "{state}"),
+                _ => assert_eq!(w.client.write(fd, b"x"), Err(error.unwrap_or(Errno::EPIPE)), "{state}"),
+            }
+            assert_eq!(w.client.read(fd, &mut buf), Err(Errno::ENOTCONN), "{state}");
+            assert_eq!(w.client.write(fd, b"x"), Err(Errno::EPIPE), "{state}");
+            w.settle();
+            if let Some(peer) = peer.filter(|_| error.is_some()) {
+                let seen =
+                    std::iter::repeat_with(|| w.server.read(peer, &mut buf)).find(|seen| *seen != Ok(4));
+                assert!(matches!(seen, Some(Err(Errno::ECONNRESET) | Ok(0))), "{state}: {seen:?}");
+            }
+
+            let listener = w.listener(82);
+            assert_eq!(w.client.connect(fd, Endpoint::new(SERVER, 82)), Err(Errno::EINPROGRESS), "{state}");
+            w.settle();
+            assert_eq!(w.client.connect(fd, Endpoint::new(SERVER, 82)), Ok(()), "{state}");
+            let (peer, from) = w.server.accept(listener).unwrap();
+            assert!(!bound || state == "listening" || from.port == 77, "{state}: {from:?}");
+            assert_eq!(w.server.write(peer, b"again"), Ok(5));
+            w.settle();
+            assert_eq!(collect(&mut w.client, ep), [event(Ready::IN, 7)], "{state}");
+            assert_eq!(w.client.read(fd, &mut buf), Ok(5), "{state}");
+            assert_eq!(get_int(&mut w.client, fd, libc::IPPROTO_TCP, libc::TCP_NODELAY), Ok(1), "{state}");
+
+            assert_eq!(w.client.disconnect(fd), Ok(()), "{state}");
+            assert_eq!(w.client.listen(fd, 1), Ok(()), "{state}");
+            let to = w.client.local_addr(fd).unwrap();
+            w.settle();
+            let other = w.server.socket(Family::V4).unwrap();
+            assert_eq!(w.server.connect(other, Endpoint::new(CLIENT, to.port)), Err(Errno::EINPROGRESS));
+            w.settle();
+            assert!(w.client.accept(fd).is_ok(), "{state}");
+        }
+    }
+}
