@@ -204,6 +204,13 @@ pub(crate) fn deliver() {
     }
 }
 
+/// Returns true if a signal waits for the thread to leave whose handler ends calls (no SA_RESTART).
+pub(crate) fn late_ends_calls() -> bool {
+    let late = LATE.with(|late| late.load(Ordering::Relaxed));
+    let ends = |signal: usize| HANDLERS[signal].flags.load(Ordering::Relaxed) & libc::SA_RESTART == 0;
+    (1..=SIGNALS).any(|signal| late & bit(signal as c_int) != 0 && ends(signal))
+}
+
 #[cold]
 fn deliver_late() {
     let late = LATE.with(|late| late.swap(0, Ordering::Relaxed));

@@ -24,10 +24,11 @@ static inline void hang_up(int server, int client)
         raw_close(client);
 }
 
-/* Writes until nothing more goes, whatever buffers grow meanwhile. */
+/* Writes until nothing more goes, whatever buffers grow meanwhile; a window that is less than a segment is filled by a
+ * probe, after a retransmission timeout. */
 static inline void stuff(int server, const char *from, size_t len)
 {
-    for (int quiet = 0; quiet < 4; usleep(50000), quiet++)
+    for (int quiet = 0; quiet < 12; usleep(50000), quiet++)
         while (send(server, from, len, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
             quiet = 0;
 }

@@ -74,6 +74,6 @@ fn a_panic_is_a_failure_of_its_run_only() {
     failed.sort_by_key(|failure| failure.seed);
     let seeds: Vec<u64> = failed.iter().map(|failure| failure.seed).collect();
     assert_eq!((whole, seeds), (2, vec![1, 1, 2, 2]));
-    assert!(failed[0].why.contains("no such luck") && failed[0].why.contains("sweep.rs"), "{failed:?}");
+    assert!(failed[0].why.contains("no such luck") && failed[0].why.contains("sweep/tests.rs"), "{failed:?}");
     assert_eq!(failed[3].why, "no");
 }
