@@ -20,7 +20,7 @@
 //!
 //! Where the only application of a stack thread has to run on the same CPU, a hand-over to that thread would be two
 //! changes of threads for nothing. There who waits turns the core, too, and the stack thread looks after it in between
-//! ([`lease`]).
+//! (`lease`).
 
 mod calls;
 mod lease;
