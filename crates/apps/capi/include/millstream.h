@@ -206,7 +206,7 @@ int ms_getsockopt(struct ms_ctx *ctx, int fd, int level, int name, void *value, 
 /**
  * Offers a policy of the program's own, as millstream_cc.h describes it, on all cores that were opened together:
  * sockets choose it with TCP_CONGESTION, and "net.inet.tcp.cc.NAME" in the tree of names tunes it, withdraws it
- * ("quiesced") and counts who uses it. No shared library, and no millstream_cc_policy(), is needed.
+ * ("quiesced") and counts its users. No shared library, and no millstream_cc_policy(), is needed.
  *
  * The table is copied. Its hooks are called until the policy has been unregistered from every context and the last
  * connection that has it is closed, from whichever thread turns the stack; they must not call this library.
