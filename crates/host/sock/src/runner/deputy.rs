@@ -1,5 +1,5 @@
-//! The lead of a core in the place of its own thread: who leads another runner and would have to wait for that thread
-//! on the CPU which it needs turns the core itself, and no thread is switched to.
+//! The lead of a core in the place of its own thread: a thread that leads another runner, and would have to wait for
+//! that thread on the CPU which both need, turns the core itself. No thread is switched to.
 //!
 //! It holds the lead while it sleeps, and lets go of it when it returns to its program. The core's thread, where it
 //! leads for good, comes first.
@@ -21,7 +21,7 @@ impl<M: Machine> Deputy<M> {
         Deputy { runner, ticket: None }
     }
 
-    /// Turns the machine; who sleeps as its leader hears of a timeout that comes nearer.
+    /// Turns the machine; a leader that sleeps is told of a timeout that comes nearer.
     pub(crate) fn turn<R>(&self, turn: impl FnOnce(&mut M) -> R) -> R {
         let Shared { machine, lead } = &mut *self.runner.shared();
         let turned = turn(machine);
@@ -31,7 +31,7 @@ impl<M: Machine> Deputy<M> {
 
     /// Looks at the machine.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&mut M) -> R) -> R {
-        look(&mut self.runner.shared().machine)
+        self.runner.with(look)
     }
 
     /// Sleeps from now on, as leader if that is to be had, unless `arm` says that there is something to do; `alarm`

@@ -6,7 +6,7 @@
 //! back for long, the thread of ours turns the core (`watchdog`), as for a program of one thread. Who has made way
 //! takes part again when it is woken.
 //!
-//! Without a thread of ours nobody makes way.
+//! Without such a thread a leader does not make way.
 //!
 //! Where several others are woken the leader stays: then they need not wait for each other.
 //!

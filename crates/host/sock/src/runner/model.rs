@@ -1,6 +1,6 @@
 //! Goal: however the steps of threads that wait follow each other, none is forgotten: while a packet lies in the port
 //! or an event waits for its thread, a thread is awake, has been rung, or sleeps on the port. The one exception is a
-//! thread that made way, after which the watchdog looks: where there is none, nobody makes way.
+//! thread that made way, after which the watchdog looks: where there is none, no leader makes way.
 //!
 //! Each step is one that the runner takes under its lock, on the real lead and the real list of waiting threads. All
 //! states that any order of steps reaches are visited.
