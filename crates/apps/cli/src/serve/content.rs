@@ -198,6 +198,16 @@ impl Content {
 const NOT_FOUND: Refused = Refused(404, "Not Found");
 const FORBIDDEN: Refused = Refused(403, "Forbidden");
 
+/// The status for a file that the kernel does not open.
+fn refused(e: Errno) -> Refused {
+    match e {
+        Errno::ACCESS | Errno::PERM => FORBIDDEN,
+        // The file may well be there: this process has no descriptor or memory left.
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => Refused(503, "Service Unavailable"),
+        _ => NOT_FOUND,
+    }
+}
+
 fn find_below(dir: &Path, opened: BorrowedFd<'_>, path: &str) -> Result<(Body, &'static str), Refused> {
     let decoded = percent_decode(path).ok_or(Refused(400, "Bad Request"))?;
     let mut relative = PathBuf::from(decoded.trim_start_matches('/'));
@@ -227,14 +237,17 @@ fn open_below(dir: &Path, opened: BorrowedFd<'_>, relative: &Path) -> Result<Fil
         Ok(file) => Ok(file),
         // A link that leads out, or one with a path from the root that may lead back in; or a kernel before 5.6.
         Err(Errno::XDEV | Errno::NOSYS | Errno::PERM) => {
-            let full = dir.join(relative).canonicalize().map_err(|_| NOT_FOUND)?;
+            let full = dir
+                .join(relative)
+                .canonicalize()
+                .map_err(|e| Errno::from_io_error(&e).map_or(NOT_FOUND, refused))?;
             let inside = full.strip_prefix(dir).map_err(|_| FORBIDDEN)?;
             match open_beneath(opened, inside) {
                 Err(Errno::NOSYS | Errno::PERM) => open_checked(dir, opened, inside),
-                file => file.map_err(|_| NOT_FOUND),
+                file => file.map_err(refused),
             }
         }
-        Err(_) => Err(NOT_FOUND),
+        Err(e) => Err(refused(e)),
     }
 }
 
@@ -249,7 +262,7 @@ fn open_beneath(opened: BorrowedFd<'_>, relative: &Path) -> Result<File, Errno> 
 /// what was opened.
 fn open_checked(dir: &Path, opened: BorrowedFd<'_>, inside: &Path) -> Result<File, Refused> {
     let file = rustix::fs::openat(opened, inside, READING | OFlags::NOFOLLOW, Mode::empty());
-    let file = File::from(file.map_err(|_| NOT_FOUND)?);
+    let file = File::from(file.map_err(refused)?);
     let link = format!("/proc/self/fd/{}", file.as_raw_fd());
     match std::fs::read_link(link) {
         Ok(path) if path == dir.join(inside) => Ok(file),

@@ -9,6 +9,7 @@ use crate::config::StackArgs;
 use base::Duration;
 use clap::Args as ClapArgs;
 use content::Content;
+use rustix::process::Resource;
 use serde_json::json;
 use sock::{Mode, Stack, TcpListener};
 use std::io::Write;
@@ -72,7 +73,10 @@ pub(crate) fn run(args: Args) -> CliResult {
     }
     let addr = listen_addr(&args.listen)?;
     let content = Arc::new(match &args.dir {
-        Some(dir) => Content::directory(dir)?,
+        Some(dir) => {
+            raise_descriptor_limit();
+            Content::directory(dir)?
+        }
         None => Content::generated(args.bytes),
     });
     let stop = Arc::new(AtomicBool::new(false));
@@ -121,6 +125,14 @@ fn listen(stack: &Stack, addr: SocketAddr) -> Result<TcpListener, String> {
     Ok(listener)
 }
 
+/// Every client of a long file holds a descriptor; the limit that a shell sets is for programs that use select().
+fn raise_descriptor_limit() {
+    let mut limit = rustix::process::getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Without it clients get a 503 earlier.
+    let _ = rustix::process::setrlimit(Resource::Nofile, limit);
+}
+
 fn work(
     stacks: Vec<Stack>,
     listeners: Vec<TcpListener>,
@@ -147,6 +159,7 @@ fn work(
                 if pin && !sock::pin_to(core) {
                     eprintln!("millstream: no CPU {core} to pin to; running unpinned");
                 }
+                let _stops = StopAll(&stop);
                 worker::run(&stack, &listener, &content, &stop, timeout)
             })
         })
@@ -160,6 +173,15 @@ fn work(
         totals.bytes += one.bytes;
     }
     Ok(totals)
+}
+
+/// Stops all workers when one ends, by an error or a panic too: a server that lost a core is not left half alive.
+struct StopAll<'a>(&'a AtomicBool);
+
+impl Drop for StopAll<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn report(t: &Totals, json: bool) -> CliResult {

@@ -38,6 +38,14 @@ fn nothing_outside_the_directory() {
 }
 
 #[test]
+fn a_file_that_cannot_be_opened_now_is_not_said_to_be_missing() {
+    assert_eq!(
+        [Errno::MFILE, Errno::NFILE, Errno::ACCESS, Errno::NOENT].map(|e| refused(e).0),
+        [503, 503, 403, 404]
+    );
+}
+
+#[test]
 fn what_is_no_file_is_not_waited_for() {
     let dir = std::env::temp_dir().join(format!("millstream-fifo-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
