@@ -257,10 +257,10 @@ impl Below {
         checksum: Checksum,
         into: &mut [u8],
     ) -> usize {
-        if plain::emit(self, header, payload_len, checksum, into) {
-            return self.len() + header.len() + payload_len;
+        match plain::emit(self, header, payload_len, checksum, into) {
+            Some(len) => len,
+            None => self.emit_tcp_generally(header, payload_len, checksum, into),
         }
-        self.emit_tcp_generally(header, payload_len, checksum, into)
     }
 
     /// The checksum of a segment that was changed after its headers were written.

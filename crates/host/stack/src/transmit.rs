@@ -20,6 +20,7 @@ use crate::tx::Port;
 
 impl Core {
     /// Builds segments of a connection while it has some, at most a quota; says whether there may be more.
+    #[inline(always)]
     pub(crate) fn transmit(&mut self, now: Instant, index: u32) -> Sent {
         let Core { conns, ip, neighbours, port, shared, stats, starved, error, .. } = self;
         let Some((meta, tcp)) = conns.get_mut(index) else { return Sent::All };
@@ -133,7 +134,7 @@ impl Core {
     }
 
     /// After segments went out: the next date, or the end.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle(&mut self, now: Instant, index: u32) {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
         let tells = tcp.has_events();

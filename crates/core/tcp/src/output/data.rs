@@ -155,11 +155,11 @@ impl Connection {
         let again = self.has_special::<PLAIN>(Bits::MARKED) && self.is_syn_data(seq);
         let round = self.snd.round_is_over();
         let most = self.snd.transmitted(len, fin, small_part(len, mss) != 0 && !again);
-        self.bits.put(Bits::LONE_FIN, fin && len == 0);
-        if most {
-            self.bits.put(Bits::OPENING, !round && self.bits.has(Bits::OPENING));
+        let ended = if most && round { Bits::OPENING } else { Bits::default() };
+        self.bits.clear(Bits::FORCE | Bits::PROBED | Bits::LONE_FIN | ended);
+        if fin && len == 0 {
+            self.bits.set(Bits::LONE_FIN);
         }
-        self.bits.clear(Bits::FORCE | Bits::PROBED);
         self.snd.note_departure(cx.pool.tx_times_mut(), cx.now);
         if self.has_special::<PLAIN>(Bits::MARKED | Bits::PACED | Bits::SAMPLED | Bits::FLUSH) {
             self.on_watched_departure(cx, seq);

@@ -102,7 +102,15 @@ impl Rtt {
             return;
         }
         self.least.take(micros, (self.srtt / FINE).max(1), now);
-        let n = i64::from(samples.max(1));
+        // Mostly there is one: the divisors are constants then.
+        match samples {
+            0 | 1 => self.smooth(r, 1),
+            n => self.smooth(r, i64::from(n)),
+        }
+    }
+
+    #[inline(always)]
+    fn smooth(&mut self, r: i64, n: i64) {
         let (srtt, rttvar) = (i64::from(self.srtt), i64::from(self.rttvar));
         self.rttvar = (rttvar + nearest((srtt - r).abs() - rttvar, 4 * n)) as u32;
         self.srtt = (srtt + nearest(r - srtt, 8 * n)).max(1) as u32;

@@ -38,7 +38,7 @@ pub fn plain_tcp_v4(bytes: &[u8], at: usize, whole: usize) -> Option<Packet> {
 /// Bytes of Ethernet, IPv4 and TCP headers before TCP's options.
 const FIXED: usize = 54;
 
-/// Writes all headers of a segment over Ethernet and IPv4 and gives true, or does nothing.
+/// Writes all headers of a segment over Ethernet and IPv4 and gives the packet's length, or does nothing.
 #[inline(always)]
 pub(super) fn emit(
     below: &Below,
@@ -46,15 +46,12 @@ pub(super) fn emit(
     payload_len: usize,
     checksum: Checksum,
     into: &mut [u8],
-) -> bool {
-    let Some(link) = below.link else { return false };
-    if !below.src.is_v4() {
-        return false;
-    }
+) -> Option<usize> {
+    let link = below.link.filter(|_| below.src.is_v4())?;
     let options_len = header.options.len(header.flags);
     let upper = 20 + options_len + payload_len;
     assert!(upper <= 65_515, "payload longer than an IP packet");
-    let Some((fixed, rest)) = into.split_first_chunk_mut::<FIXED>() else { return false };
+    let (fixed, rest) = into.split_first_chunk_mut::<FIXED>()?;
     let rest = &mut rest[..options_len + payload_len];
     let (src, dst) = (below.src.words()[3], below.dst.words()[3]);
     let ends = u64::from(src) + u64::from(dst);
@@ -104,7 +101,7 @@ pub(super) fn emit(
     }
     fixed[50..52].copy_from_slice(&check.to_be_bytes());
     fixed[52..].fill(0);
-    true
+    Some(FIXED + options_len + payload_len)
 }
 
 #[cfg(test)]

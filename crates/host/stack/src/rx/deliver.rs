@@ -51,7 +51,10 @@ impl Core {
         if pieces.len() > 1 || segment.payload.len() >= ADOPTED_MIN {
             return self.on_long(now, flow, &sender, segment, arrival);
         }
-        self.on_segment(now, flow, &sender, &segment);
+        match flow {
+            Some(Flow::Connection(index)) => self.deliver(now, index, &sender, &segment),
+            _ => self.on_unconnected(now, flow, &sender, &segment),
+        }
     }
 
     /// Delivers the merged run that `arrival` is the first of: the header of its first packet, PSH of its last.
@@ -134,7 +137,7 @@ impl Core {
     }
 
     /// A sound segment arrived, or a run ([`Connection::on_segment`]).
-    #[inline]
+    #[inline(never)]
     fn on_segment(&mut self, now: Instant, flow: Option<Flow>, sender: &Sender<'_>, segment: &Segment<'_>) {
         match flow {
             Some(Flow::Connection(index)) => self.deliver(now, index, sender, segment),
@@ -142,7 +145,7 @@ impl Core {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn deliver(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
         if meta.flags.has(SlotFlags::HALF_OPEN | SlotFlags::SIGNED) || segment.options.signature.is_some() {
