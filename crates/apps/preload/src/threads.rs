@@ -10,7 +10,7 @@ use capi::memory::is_nowhere;
 use libc::{c_char, c_int, c_long, c_uint, c_void, pthread_attr_t, pthread_t, sigset_t};
 use std::cell::Cell;
 use std::ptr::{null, null_mut};
-use std::sync::Once;
+use std::sync::{Arc, Barrier, Once};
 
 /// Entry function of a thread.
 pub(crate) type Start = extern "C" fn(*mut c_void) -> *mut c_void;
@@ -68,6 +68,8 @@ struct Ours {
     start: Start,
     arg: *mut c_void,
     sets: Option<Sets>,
+    /// Its creator and the thread meet here when the thread has its sets.
+    has_sets: Arc<Barrier>,
 }
 
 thread_local! {
@@ -120,14 +122,16 @@ fn run(start: Start, arg: *mut c_void) -> *mut c_void {
 
 extern "C" fn begin(ours: *mut c_void) -> *mut c_void {
     // SAFETY: what `pthread_create` below has made, once.
-    let Ours { start, arg, sets } = *unsafe { Box::from_raw(ours.cast::<Ours>()) };
+    let Ours { start, arg, sets, has_sets } = *unsafe { Box::from_raw(ours.cast::<Ours>()) };
     stay_inside();
     if let Some(sets) = sets {
         make_threads_with(sets);
         // Where the kernel refuses this, it refuses the program's own call alike, and all threads keep what they have:
         // the C library ends a process whose threads differ in whether they may call setgroups or setuid.
         let _ = sock::set_capabilities(sets);
+        has_sets.wait();
     }
+    drop(has_sets);
     run(start, arg)
 }
 
@@ -143,12 +147,17 @@ pub(crate) unsafe fn pthread_create(
         // SAFETY: the caller's arguments.
         return unsafe { real::pthread_create(thread, attributes, start, arg) };
     }
-    let ours = Box::into_raw(Box::new(Ours { start, arg, sets: SETS.get() })).cast::<c_void>();
+    let (sets, has_sets) = (SETS.get(), Arc::new(Barrier::new(2)));
+    let ours = Ours { start, arg, sets, has_sets: Arc::clone(&has_sets) };
+    let ours = Box::into_raw(Box::new(ours)).cast::<c_void>();
     // SAFETY: the caller's arguments, and what `begin` takes.
     let failed = undisturbed(|| unsafe { real::pthread_create(thread, attributes, begin, ours) });
     if failed != 0 {
         // SAFETY: no thread has taken it.
         drop(unsafe { Box::from_raw(ours.cast::<Ours>()) });
+    } else if sets.is_some() {
+        // The program's next call may be one that all threads make, and the C library ends a process whose threads differ.
+        has_sets.wait();
     }
     failed
 }

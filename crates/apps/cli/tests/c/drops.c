@@ -1,11 +1,13 @@
-/* A server that keeps three capabilities and listens then: `drops PORT function|call|keeps`, by capset(2) of the C library, by
-   syscall(2), or as another user with PR_SET_KEEPCAPS. It serves what it and its process's other threads may do. */
+/* A server that keeps three capabilities and listens then: `drops PORT function|call|keeps|less`, by capset(2) of the C library, by
+   syscall(2), or as another user with PR_SET_KEEPCAPS. It serves what it and its process's other threads may do. With `less` it
+   keeps one, and runs before all other threads of its CPU. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +58,14 @@ int main(int argc, char **argv)
         && (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || setresuid(65534, 65534, 65534))) {
         perror("setresuid");
         return 1;
+    }
+    if (!strcmp(way, "less")) {
+        struct sched_param first = { .sched_priority = 1 };
+        wanted = 1 << CAP_NET_BIND_SERVICE;
+        if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first)) {
+            perror("sched_setscheduler");
+            return 1;
+        }
     }
     int nowhere = keep(way, 0, argv) ? errno : 0;
     int done = keep(way, wanted, NULL) ? errno : 0;
