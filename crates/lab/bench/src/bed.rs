@@ -8,7 +8,7 @@ use stale::PREFIX;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -366,6 +366,14 @@ impl Server {
         }
         let status = self.child.wait().map_err(|e| e.to_string())?;
         if status.success() { Ok(said) } else { Err(format!("it ended with {status}: {said}")) }
+    }
+
+    /// Returns how it ended, if it has.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
+        self.child.try_wait().map_err(|e| e.to_string())
     }
 
     /// Its process number.

@@ -7,7 +7,7 @@
 //! `want` where `before` makes such a file, else `file`.
 
 use super::{MILLSTREAM, at, bed, kernel_server};
-use bench::bed::{Bed, CLIENT_BASE, SERVER_ADDR, Server};
+use bench::bed::{Bed, CLIENT_BASE, SERVER_ADDR, Server, sh};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -58,8 +58,32 @@ fn borrowed(all: &[String]) -> Vec<&str> {
     all.iter().map(String::as_str).collect()
 }
 
+/// Where the server's output goes.
+const OUTPUT: &str = "output.log";
+
+/// Prints, if the test fails, what the server said, its logs, and where each of its threads is.
+struct Witness<'a> {
+    bed: &'a Bed,
+    ns: &'a str,
+}
+
+impl Drop for Witness<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let script =
+            "ps -L -o pid,ppid,lwp,user,stat,time,wchan:24,args -p \"$(ip netns pids $1 | paste -sd,)\"
+            find $2 -type f -path \"$2*log*\" -size -1000k -exec tail -n 40 -v {} + | cut -c 1-400";
+        match sh("sh", &["-c", script, "sh", self.ns, &at(self.bed, "")]) {
+            Ok(told) => eprintln!("{told}"),
+            Err(e) => eprintln!("{e}"),
+        }
+    }
+}
+
 /// Waits until a server listens on the port: on the stack, as `millstream ss` shows it, or on the kernel.
-fn wait_until_served(bed: &Bed, ns: &str, launched: bool, port: u16) {
+fn wait_until_served(bed: &Bed, ns: &str, server: &mut Server, launched: bool, port: u16) {
     for looks in 0.. {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", ns]).env("MILLSTREAM_RUN", &bed.dir);
@@ -78,13 +102,17 @@ fn wait_until_served(bed: &Bed, ns: &str, launched: bool, port: u16) {
             return;
         }
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        let ended = server.ended().expect("its state");
+        assert!(ended.is_none(), "the server has ended: {ended:?} {errors}");
         assert!(looks < 800, "nothing listens on port {port}: {said}{errors}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
 fn serve(bed: &Bed, ns: &str, args: &[String]) -> Server {
-    bed.spawn(ns, Path::new("env"), &borrowed(args)).expect("it starts")
+    let script = format!("exec env \"$@\" >>{} 2>&1", at(bed, OUTPUT));
+    bed.spawn(ns, Path::new("sh"), &[&["-c", &script, "sh"], &borrowed(args)[..]].concat())
+        .expect("it starts")
 }
 
 fn check(row: &Row, which: Launched) {
@@ -100,8 +128,9 @@ fn check(row: &Row, which: Launched) {
     let _behind =
         (row.server.contains("$C:8000") || row.before.contains("$C:8000") || row.client.contains("$C:8000"))
             .then(|| kernel_server(&bed));
-    let _server = serve(&bed, server_ns, &script(&bed, address, serves.then_some(row.link), row.server));
-    wait_until_served(&bed, server_ns, serves, row.port);
+    let mut server = serve(&bed, server_ns, &script(&bed, address, serves.then_some(row.link), row.server));
+    let _witness = Witness { bed: &bed, ns: server_ns };
+    wait_until_served(&bed, server_ns, &mut server, serves, row.port);
     run(client_ns, !serves, row.client).unwrap_or_else(|e| panic!("client: {e}"));
     let got = std::fs::read(at(&bed, "got")).expect("the client left what it received in `got`");
     let want = std::fs::read(at(&bed, "want")).or_else(|_| std::fs::read(at(&bed, "file")));
@@ -317,7 +346,7 @@ frontend f\n bind 0.0.0.0:80\n default_backend b\nbackend b\n server s %s:8000\n
         before "chmod a+rx .; mkdir log; chown proxy log
                 printf 'http_port 3128\nhttp_access allow all\npid_filename none\ncache_log %s/log/cache\naccess_log \
                 none\ncache_effective_user proxy\nvisible_hostname x\nnetdb_filename \
-                none\npinger_enable off\n' $D >conf"
+                none\npinger_enable off\nshutdown_lifetime 0 seconds\n' $D >conf"
         server "exec squid -N -f $D/conf"
         client "curl -sSf -x http://$S:3128 -o got http://$C:8000/file"
     stunnel Server on 443 needs "stunnel4 openssl curl"
