@@ -4,25 +4,34 @@
 use crate::boundary::{Outcome, Refused, errno, outside, set_errno};
 use crate::description::Kind;
 use crate::hooks::{answered, real};
+use crate::sleep::by_kernel;
 use crate::table::Held;
 use crate::{sockets, stack};
 use capi::calls::data as c;
 use capi::calls::messages;
 use capi::memory::is_nowhere;
 use libc::{
-    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
+    c_int, c_short, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t,
+    timespec,
 };
 
-/// Calls the C API on a connection, the kernel on everything else.
+/// Calls the C API on a connection, the kernel on everything else. `$events` are those that the call waits for.
 macro_rules! stream_or_kernel {
-    ($held:ident, $stream:expr, $kernel:expr) => {
-        answered(match $held.kind() {
+    ($held:ident, $events:ident($fd:ident, $flags:expr), $stream:expr, $kernel:expr) => {
+        match $held.kind() {
             // SAFETY: the caller's arguments.
-            Kind::Stream => unsafe { $stream(stack::open()?.context(), $held.below()) },
+            Kind::Stream => answered(unsafe { $stream(stack::open()?.context(), $held.below()) }),
             // SAFETY: the caller's arguments.
-            _ => outside(|| unsafe { $kernel }),
-        })
+            Kind::Relayed => by_kernel(waits_for($fd, libc::$events, $flags), || unsafe { $kernel }),
+            // SAFETY: the caller's arguments.
+            _ => answered(outside(|| unsafe { $kernel })),
+        }
     };
+}
+
+/// What a call with these flags waits for.
+pub(crate) fn waits_for(fd: c_int, events: c_short, flags: c_int) -> Option<(c_int, c_short)> {
+    (flags & libc::MSG_DONTWAIT == 0).then_some((fd, events))
 }
 
 /// Returns the result of a call that sends; raises SIGPIPE where Linux does.
@@ -45,13 +54,23 @@ fn sent_until<T>(outcome: Outcome<T>, failed: bool, held: &Held, flags: c_int) -
 /// # Safety
 /// C's contract of read(2).
 pub(crate) unsafe fn read(held: &Held, fd: c_int, to: *mut c_void, len: size_t) -> Outcome<ssize_t> {
-    stream_or_kernel!(held, |ctx, below| c::ms_read(ctx, below, to, len), real::read(fd, to, len))
+    stream_or_kernel!(
+        held,
+        POLLIN(fd, 0),
+        |ctx, below| c::ms_read(ctx, below, to, len),
+        real::read(fd, to, len)
+    )
 }
 
 /// # Safety
 /// C's contract of readv(2).
 pub(crate) unsafe fn readv(held: &Held, fd: c_int, to: *const iovec, count: c_int) -> Outcome<ssize_t> {
-    stream_or_kernel!(held, |ctx, below| c::ms_readv(ctx, below, to, count), real::readv(fd, to, count))
+    stream_or_kernel!(
+        held,
+        POLLIN(fd, 0),
+        |ctx, below| c::ms_readv(ctx, below, to, count),
+        real::readv(fd, to, count)
+    )
 }
 
 /// # Safety
@@ -65,6 +84,7 @@ pub(crate) unsafe fn recv(
 ) -> Outcome<ssize_t> {
     stream_or_kernel!(
         held,
+        POLLIN(fd, flags),
         |ctx, below| c::ms_recv(ctx, below, to, len, flags),
         real::recv(fd, to, len, flags)
     )
@@ -83,6 +103,7 @@ pub(crate) unsafe fn recvfrom(
 ) -> Outcome<ssize_t> {
     stream_or_kernel!(
         held,
+        POLLIN(fd, flags),
         |ctx, below| c::ms_recvfrom(ctx, below, to, len, flags, addr, addr_len),
         real::recvfrom(fd, to, len, flags, addr, addr_len)
     )
@@ -93,6 +114,7 @@ pub(crate) unsafe fn recvfrom(
 pub(crate) unsafe fn recvmsg(held: &Held, fd: c_int, message: *mut msghdr, flags: c_int) -> Outcome<ssize_t> {
     stream_or_kernel!(
         held,
+        POLLIN(fd, flags),
         |ctx, below| messages::ms_recvmsg(ctx, below, message, flags),
         real::recvmsg(fd, message, flags)
     )
@@ -110,6 +132,7 @@ pub(crate) unsafe fn recvmmsg(
 ) -> Outcome<c_int> {
     stream_or_kernel!(
         held,
+        POLLIN(fd, flags),
         |ctx, below| messages::ms_recvmmsg(ctx, below, list, count, flags, timeout),
         real::recvmmsg(fd, list, count, flags, timeout)
     )
@@ -136,8 +159,9 @@ pub(crate) unsafe fn preadv2(
     flags: c_int,
 ) -> Outcome<ssize_t> {
     if !where_it_is(held, offset, flags) {
+        let waits_for = (flags & NOW == 0).then_some((fd, libc::POLLIN));
         // SAFETY: the caller's arguments.
-        return answered(unsafe { real::preadv2(fd, to, count, offset, flags) });
+        return by_kernel(waits_for, || unsafe { real::preadv2(fd, to, count, offset, flags) });
     }
     if flags & NOW == 0 {
         // SAFETY: the caller's arguments.
@@ -159,8 +183,9 @@ pub(crate) unsafe fn pwritev2(
     flags: c_int,
 ) -> Outcome<ssize_t> {
     if !where_it_is(held, offset, flags) {
+        let waits_for = (flags & NOW == 0).then_some((fd, libc::POLLOUT));
         // SAFETY: the caller's arguments.
-        return answered(unsafe { real::pwritev2(fd, from, count, offset, flags) });
+        return by_kernel(waits_for, || unsafe { real::pwritev2(fd, from, count, offset, flags) });
     }
     if flags & NOW == 0 {
         // SAFETY: the caller's arguments.
@@ -183,8 +208,12 @@ fn message(parts: *const iovec, count: c_int) -> Outcome<msghdr> {
 /// # Safety
 /// C's contract of write(2).
 pub(crate) unsafe fn write(held: &Held, fd: c_int, from: *const c_void, len: size_t) -> Outcome<ssize_t> {
-    let done =
-        stream_or_kernel!(held, |ctx, below| c::ms_write(ctx, below, from, len), real::write(fd, from, len));
+    let done = stream_or_kernel!(
+        held,
+        POLLOUT(fd, 0),
+        |ctx, below| c::ms_write(ctx, below, from, len),
+        real::write(fd, from, len)
+    );
     sent(done, held, 0)
 }
 
@@ -193,6 +222,7 @@ pub(crate) unsafe fn write(held: &Held, fd: c_int, from: *const c_void, len: siz
 pub(crate) unsafe fn writev(held: &Held, fd: c_int, from: *const iovec, count: c_int) -> Outcome<ssize_t> {
     let done = stream_or_kernel!(
         held,
+        POLLOUT(fd, 0),
         |ctx, below| c::ms_writev(ctx, below, from, count),
         real::writev(fd, from, count)
     );
@@ -210,6 +240,7 @@ pub(crate) unsafe fn send(
 ) -> Outcome<ssize_t> {
     let done = stream_or_kernel!(
         held,
+        POLLOUT(fd, flags),
         |ctx, below| c::ms_send(ctx, below, from, len, flags),
         real::send(fd, from, len, flags)
     );
@@ -237,6 +268,7 @@ pub(crate) unsafe fn sendto(
     } else {
         stream_or_kernel!(
             held,
+            POLLOUT(fd, flags),
             |ctx, below| c::ms_sendto(ctx, below, from, len, flags, addr, addr_len),
             real::sendto(fd, from, len, flags, addr, addr_len)
         )
@@ -264,6 +296,7 @@ pub(crate) unsafe fn sendmsg(
     } else {
         stream_or_kernel!(
             held,
+            POLLOUT(fd, flags),
             |ctx, below| messages::ms_sendmsg(ctx, below, message, flags),
             real::sendmsg(fd, message, flags)
         )
@@ -293,6 +326,7 @@ pub(crate) unsafe fn sendmmsg(
     } else {
         stream_or_kernel!(
             held,
+            POLLOUT(fd, flags),
             |ctx, below| messages::ms_sendmmsg(ctx, below, list, count, flags),
             real::sendmmsg(fd, list, count, flags)
         )

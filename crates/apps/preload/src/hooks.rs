@@ -41,24 +41,6 @@ fn uses(name: &str, held: &Held) -> bool {
     }
 }
 
-/// May a call of this name wait for the connection?
-fn waits(name: &str) -> bool {
-    ["accept", "connect", "read", "recv", "send", "write"].iter().any(|begin| name.starts_with(begin))
-}
-
-/// The connection that this process has from its parent becomes its own. A signal that comes meanwhile ends a call that
-/// waits, as one does that comes before the call sleeps.
-///
-/// # Errors
-/// The connection is gone; EINTR.
-fn settle(name: &str, held: &Held) -> Result<(), Refused> {
-    relay::settle(held)?;
-    if waits(name) && !held.is_nonblocking() && signals::late_ends_calls() {
-        return Err(Refused(libc::EINTR));
-    }
-    Ok(())
-}
-
 /// The C library's function of this name; NULL if it has none.
 fn resolve(name: &CStr, slot: &AtomicPtr<c_void>) -> *mut c_void {
     // SAFETY: a string that ends in NUL.
@@ -124,7 +106,7 @@ macro_rules! on_descriptors {
                     Place::Kernel | Place::Hidden => Ok(unsafe { real::$name($fd $(, $arg)*) }),
                     Place::Ours(held) => {
                         if held.kind() == Kind::Inherited && uses(stringify!($name), &held) {
-                            settle(stringify!($name), &held)?;
+                            relay::settle(&held)?;
                         }
                         // SAFETY: the caller's arguments, handed on.
                         unsafe { $handler(&held, $fd $(, $arg)*) }

@@ -10,6 +10,7 @@ use crate::boundary::{Outcome, Refused, errno, guard, inside, is_inside, outside
 use crate::data;
 use crate::description::Kind;
 use crate::hooks::{answered, real};
+use crate::sleep::by_kernel;
 use crate::table::{self, Held, Place};
 use crate::{relay, stack, threads};
 use capi::calls::data as c;
@@ -96,7 +97,7 @@ unsafe fn sendfile_or(
             0.. => Err(Refused(libc::EINVAL)),
             failed => answered(failed),
         },
-        _ => answered(kernels()),
+        _ => by_kernel([(from, libc::POLLIN), (to, libc::POLLOUT)], kernels),
     })
 }
 
@@ -191,7 +192,7 @@ pub(crate) unsafe fn splice(
         (None, Some(held)) if from_offset.is_null() && to_offset.is_null() && flags & !KNOWN == 0 => {
             out_of_pipe(&held, from, to, len, flags)
         }
-        _ => answered(kernels()),
+        _ => by_kernel([(from, libc::POLLIN), (to, libc::POLLOUT)], kernels),
     })
 }
 

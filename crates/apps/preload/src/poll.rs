@@ -5,7 +5,7 @@ use crate::description::{Kind, NONE};
 use crate::epoll;
 use crate::heritage::{listen_below, was_shut};
 use crate::hooks::{answered, real};
-use crate::signals::Ran;
+use crate::signals::{self, Ran};
 use crate::sleep::{beside, monotonic, ppoll as kernels_ppoll, to_timespec};
 use crate::table::{self, Place};
 use crate::{relay, stack};
@@ -212,6 +212,14 @@ pub(crate) fn wait(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const 
 fn wait_as_they_are(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -> Outcome<c_int> {
     let mut split = split(rows)?;
     if split.ours.is_empty() && split.invalid.is_empty() {
+        // A signal came while a connection was taken from the parent.
+        if signals::are_late(mask) && timeout != Some(Duration::ZERO) {
+            // SAFETY: rows of the caller's.
+            return match unsafe { real::poll(rows.as_mut_ptr(), rows.len() as nfds_t, 0) } {
+                0 => Err(Refused(libc::EINTR)),
+                done => answered(done),
+            };
+        }
         // SAFETY: rows of the caller's.
         return answered(outside(|| unsafe {
             real::ppoll(rows.as_mut_ptr(), rows.len() as nfds_t, raw(&timeout), mask)

@@ -7,6 +7,7 @@ use crate::boundary::{Failure, Outcome, Refused, guard, is_inside, say_once};
 use crate::data;
 use crate::description::{Description, Family, Kind, Lent, NONE, note_number};
 use crate::hooks::real;
+use crate::sleep::by_kernel;
 use crate::table::{self, Held, Place};
 use crate::{device, fork, relay, sockets, stack, threads};
 use capi::memory::{can_read, is_nowhere};
@@ -135,9 +136,10 @@ unsafe fn hand_over(fd: c_int, message: *const msghdr, flags: c_int) -> Outcome<
             channels.0.extend(prepare(fd)?);
         }
     }
+    let waits_for = data::waits_for(fd, libc::POLLOUT, flags);
     if channels.0.is_empty() || count + channels.0.len() > MOST {
         // SAFETY: the caller's arguments.
-        return Ok(unsafe { real::sendmsg(fd, message, flags) });
+        return by_kernel(waits_for, || unsafe { real::sendmsg(fd, message, flags) });
     }
     // SAFETY: as the caller vouches; a copy of the message with control data that lives in this frame.
     unsafe {
@@ -150,7 +152,7 @@ unsafe fn hand_over(fd: c_int, message: *const msghdr, flags: c_int) -> Outcome<
             add(&mut control, header, &[data, &more].concat());
         }
         (copy.msg_control, copy.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control[..]));
-        Ok(real::sendmsg(fd, &raw const copy, flags))
+        by_kernel(waits_for, || real::sendmsg(fd, &raw const copy, flags))
     }
 }
 

@@ -204,6 +204,14 @@ pub(crate) fn deliver() {
     }
 }
 
+/// Returns true if a signal that is not in `mask` (NULL for none) waits for the thread to leave.
+pub(crate) fn are_late(mask: *const sigset_t) -> bool {
+    let late = LATE.with(|late| late.load(Ordering::Relaxed));
+    // SAFETY: NULL or the caller's set.
+    let is_masked = |signal| !mask.is_null() && unsafe { libc::sigismember(mask, signal) } == 1;
+    (1..=SIGNALS as c_int).any(|signal| late & bit(signal) != 0 && !is_masked(signal))
+}
+
 /// Returns true if a signal waits for the thread to leave whose handler ends calls (no SA_RESTART).
 pub(crate) fn late_ends_calls() -> bool {
     let late = LATE.with(|late| late.load(Ordering::Relaxed));

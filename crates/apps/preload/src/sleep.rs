@@ -2,11 +2,11 @@
 //! signals.
 
 use crate::bell::forks;
-use crate::boundary::{errno, set_errno};
+use crate::boundary::{Outcome, Refused, errno, outside, set_errno};
 use crate::hooks::real;
 use crate::signals::{self, Ran};
 use base::Duration;
-use libc::{c_int, c_long, pollfd, sigset_t, timespec};
+use libc::{c_int, c_long, c_short, pollfd, sigset_t, timespec};
 use sock::runner::Woken;
 use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};
@@ -68,6 +68,29 @@ pub(crate) fn ppoll(
 /// A row that waits for input.
 pub(crate) fn input(fd: RawFd) -> pollfd {
     pollfd { fd, events: libc::POLLIN, revents: 0 }
+}
+
+/// Runs a call of the kernel's that waits for events of these descriptors. A signal that came since the thread is
+/// inside, as while it took a connection from its parent, ends a call that would sleep: it came while the program
+/// waited.
+///
+/// # Errors
+/// EINTR.
+pub(crate) fn by_kernel<R>(
+    waits_for: impl IntoIterator<Item = (c_int, c_short)>,
+    call: impl FnOnce() -> R,
+) -> Outcome<R> {
+    let sleeps = |(fd, events)| {
+        let mut row = pollfd { fd, events, revents: 0 };
+        // SAFETY: numbers alone, and a row of this frame's.
+        unsafe {
+            real::fcntl(fd, libc::F_GETFL, 0) & libc::O_NONBLOCK == 0 && real::poll(&raw mut row, 1, 0) == 0
+        }
+    };
+    if signals::late_ends_calls() && waits_for.into_iter().any(sleeps) {
+        return Err(Refused(libc::EINTR));
+    }
+    Ok(outside(call))
 }
 
 /// The sleep of a call that waits for the stack alone: a signal ends it, unless it `restarts` and no handler that ran

@@ -22,6 +22,7 @@
 #include "numbers.c"
 #include "rawcalls.c"
 #include "rights.c"
+#include "takes.c"
 #include "turns.c"
 #include "watching.c"
 
@@ -55,6 +56,7 @@ int main(int argc, char **argv)
         { "nowhere", nowhere },
         { "turns", turns },
         { "forks", forks },
+        { "takes", takes },
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (argc > 2 && strcmp(argv[2], parts[i].name))
