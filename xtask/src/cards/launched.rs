@@ -152,7 +152,7 @@ fn serving(
     let millstream = format!("{}/millstream", setting.programs);
     let Program { command, port, listeners } = program;
     let start = format!(
-        "{millstream} run --require --link {} -- {command} >/run/log 2>&1 & pid=$!; echo $pid >/run/pid; s=1; \
+        "{millstream} run --exec --require --link {} -- {command} >/run/log 2>&1 & pid=$!; echo $pid >/run/pid; s=1; \
          end=$(($(date +%s) + {READY_SECONDS})); while [ $(date +%s) -lt $end ]; do \
          kill -0 $pid 2>/dev/null || break; \
          n=$({millstream} ss --json --pid $pid 2>/dev/null | grep LISTEN | grep -c ':{port}\"'); \

@@ -44,6 +44,11 @@ pub(crate) struct Args {
     /// --json it is an object.
     #[arg(short, long)]
     quiet: bool,
+    /// Become the program, which keeps this process's number, instead of waiting for its end. If the program is killed
+    /// the report comes late. The default with --quiet, and under systemd (by SYSTEMD_EXEC_PID, LISTEN_PID or
+    /// NOTIFY_SOCKET).
+    #[arg(long)]
+    exec: bool,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
@@ -85,7 +90,7 @@ pub(crate) fn run(args: &Args) -> CliResult {
             .into());
     }
     args.stack.refuse_path()?;
-    let mut settings = args.stack.settings()?;
+    let settings = args.stack.settings()?;
     let (program, arguments) = args.program.split_first().ok_or("which program?")?;
     let mut command = Command::new(program);
     command.args(arguments);
@@ -119,10 +124,52 @@ pub(crate) fn run(args: &Args) -> CliResult {
         if let Some(why) = why {
             return Err(format!("{why}; with --require {} is not run", program.to_string_lossy()).into());
         }
-        launch(&mut settings, args, &mut command)?;
+        return tell_of(settings, args, command);
     }
+    become_program(command)
+}
+
+/// Becomes `command`, and returns only if that fails.
+fn become_program(mut command: Command) -> CliResult {
     let error = command.exec();
-    Err(format!("{}: {error}", program.to_string_lossy()).into())
+    Err(format!("{}: {error}", command.get_program().to_string_lossy()).into())
+}
+
+/// Runs the program on the stack and sees to the report at its end.
+fn tell_of(settings: Settings, args: &Args, mut command: Command) -> CliResult {
+    let made = (!args.quiet).then(Launch::new).transpose();
+    let launched = made.unwrap_or_else(|e| {
+        eprintln!("millstream: what becomes of the launch will not be told: {e}");
+        None
+    });
+    let form = if args.stack.json { Form::Json } else { Form::Text };
+    let Some(told) = launched else {
+        launch(settings, args, &mut command, None)?;
+        return become_program(command);
+    };
+    let run = std::process::id();
+    let waits = !args.exec && !is_supervised(run);
+    if waits && let Some(child) = pio::child::fork()? {
+        told.tell_after(&child, form);
+    }
+    let began = launch(settings, args, &mut command, Some(&told)).and_then(|()| {
+        if waits {
+            pio::child::die_with(run)?
+        } else {
+            told.begin(form)?
+        }
+        become_program(command)
+    });
+    told.take_back()?;
+    began
+}
+
+/// Returns true if a supervisor knows the program by this process's number: systemd, as sd_listen_fds(3), sd_notify(3)
+/// and systemd.exec(5) say.
+fn is_supervised(own: u32) -> bool {
+    let own = own.to_string();
+    let named = ["SYSTEMD_EXEC_PID", "LISTEN_PID"].map(std::env::var_os);
+    named.iter().flatten().any(|pid| *pid == *own) || std::env::var_os("NOTIFY_SOCKET").is_some()
 }
 
 /// Why the link cannot be opened, if it cannot. It is opened for a moment, as the program itself will do later: only
@@ -154,7 +201,7 @@ fn has_interface(link: &str) -> Result<(), String> {
 }
 
 /// Has `command` load the library, and tells that what it needs to know.
-fn launch(settings: &mut Settings, args: &Args, command: &mut Command) -> CliResult {
+fn launch(mut settings: Settings, args: &Args, command: &mut Command, told: Option<&Launch>) -> CliResult {
     let shares = ["nic:", "packet:"].iter().any(|kind| settings.link.starts_with(kind));
     if shares && settings.share == 0 {
         // Workers of the program share their ports among themselves, and with no other launch.
@@ -163,32 +210,24 @@ fn launch(settings: &mut Settings, args: &Args, command: &mut Command) -> CliRes
     let library = library()?;
     let program = command.get_program();
     let why = sock::program::find(program).and_then(|path| Program::of(&path).complaint());
-    if let (Some(why), true) = (why, args.require) {
-        return Err(format!("{} {why}, and --require forbids the kernel", program.to_string_lossy()).into());
-    }
-    let mut launch = (!args.quiet).then(Launch::new).and_then(|made| match made {
-        Ok(launch) => Some(launch),
-        Err(e) => {
-            eprintln!("millstream: what becomes of the launch will not be told: {e}");
-            None
-        }
-    });
     if let Some(why) = why {
         let program = program.to_string_lossy();
+        if args.require {
+            return Err(format!("{program} {why}, and --require forbids the kernel").into());
+        }
         eprintln!("millstream: {program} {why}: it runs on the kernel");
-        if let Some(launch) = &mut launch {
-            launch.fell_back(&program, why)?;
+        if let Some(told) = told {
+            told.fell_back(&program, why)?;
         }
     }
     if args.require {
         command.env("MILLSTREAM_REQUIRE", "1");
     }
-    if let Some(launch) = launch {
+    if let Some(told) = told {
         if let Some(name) = &args.user {
-            launch.give_to(User::called(name)?.id())?;
+            told.give_to(User::called(name)?.id())?;
         }
-        let form = if args.stack.json { Form::Json } else { Form::Text };
-        launch.begin(form, command)?;
+        told.name_to(command);
     }
     if let Some(name) = &args.user {
         become_user(name, Some(&settings.link), command)?;
@@ -196,7 +235,7 @@ fn launch(settings: &mut Settings, args: &Args, command: &mut Command) -> CliRes
         File::open(&library)
             .map_err(|e| format!("{name} cannot read {}: {e}; name a copy in {NAMED}", library.display()))?;
     }
-    for (name, value) in environment(settings, args.profile) {
+    for (name, value) in environment(&settings, args.profile) {
         command.env(name, value);
     }
     // The library reads no file of its own: everything is in the environment by now.

@@ -1,8 +1,10 @@
-//! Report on the end of a launch. `millstream run` becomes the program that it launches, so another process waits
-//! for that one's end and tells: the processes of the launch have written lines to a file, which this one sums up
-//! and removes. It holds a lock on the file until it has told. A program that ends in order says so in the file and
-//! waits for the lock, so that the report is there before the caller of `millstream run` goes on.
+//! Report on the end of a launch: its processes have written lines to a file, which are summed up, and the file is
+//! removed. `millstream run` waits for the program's end and does it. Where it becomes the program instead, another
+//! process waits for that one's end. That process holds a lock on the file until it has told. A program that ends in
+//! order says so in the file and waits for the lock, so that the report is there before the caller of `millstream run`
+//! goes on.
 
+use pio::child::{Child, end_as};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FlockOperation, flock};
@@ -33,6 +35,12 @@ pub(crate) enum Form {
     Json,
 }
 
+impl Form {
+    fn name(self) -> &'static str {
+        if self == Form::Json { "json" } else { "text" }
+    }
+}
+
 /// The file of a launch that is about to begin.
 pub(crate) struct Launch {
     path: PathBuf,
@@ -45,7 +53,8 @@ impl Launch {
     /// # Errors
     /// There is no place for it.
     pub(crate) fn new() -> io::Result<Launch> {
-        let folder = sock::control::Places::from_environment().directory();
+        // The processes that tell leave the directory that they were started in.
+        let folder = std::path::absolute(sock::control::Places::from_environment().directory())?;
         std::fs::create_dir_all(&folder)?;
         let path = folder.join(format!("launch-{}", std::process::id()));
         // One of an earlier process of this number may be left.
@@ -63,18 +72,56 @@ impl Launch {
     }
 
     /// Notes that the program itself runs on the kernel.
-    pub(crate) fn fell_back(&mut self, what: &str, why: &str) -> io::Result<()> {
-        writeln!(self.file, "kernel\t{}\t{what}\t{why}", std::process::id())
+    pub(crate) fn fell_back(&self, what: &str, why: &str) -> io::Result<()> {
+        writeln!(&self.file, "kernel\t{}\t{what}\t{why}", std::process::id())
     }
 
-    /// Has a process wait for the end of this one, whatever that has become by then; `command` is what it becomes.
-    pub(crate) fn begin(self, form: Form, command: &mut Command) -> io::Result<()> {
+    /// Notes that the program was not run: nothing is told.
+    pub(crate) fn take_back(&self) -> io::Result<()> {
+        writeln!(&self.file, "void\t{}", std::process::id())
+    }
+
+    /// Names the file to the library in the program that `command` is.
+    pub(crate) fn name_to(&self, command: &mut Command) {
         command.env(FILE, &self.path);
-        let form = if form == Form::Json { "json" } else { "text" };
-        let mut first = teller(&format!("first:{}:{form}", std::process::id()), &self.path)?;
+    }
+
+    /// Has a process wait for the end of this one, whatever that has become by then.
+    pub(crate) fn begin(&self, form: Form) -> io::Result<()> {
+        let mut first = teller(&format!("first:{}:{}", std::process::id(), form.name()), &self.path)?;
         // It has started the one that waits, which is an orphan by now: the program waits for its own alone.
         first.spawn()?.wait().map(drop)
     }
+
+    /// Waits for the program, tells, and ends as the program has ended.
+    pub(crate) fn tell_after(&self, child: &Child, form: Form) -> ! {
+        let refused = |signal, e| eprintln!("millstream: signal {signal} does not reach the program: {e}");
+        match child.wait(refused) {
+            Ok(status) => {
+                tell(child.id() as i32, &self.path, form);
+                end_as(status)
+            }
+            Err(e) => {
+                eprintln!("millstream: waiting for the program: {e}");
+                std::process::exit(1)
+            }
+        }
+    }
+}
+
+/// Waits for processes of the launch that end beside process `pid`, its first, and prints the report.
+fn tell(pid: i32, path: &Path, form: Form) {
+    let told =
+        wait_for(pid, path).unwrap_or_else(|_| Told::of(&std::fs::read_to_string(path).unwrap_or_default()));
+    // Another one may have swept it away.
+    let _ = std::fs::remove_file(path);
+    let text = match form {
+        _ if told.is_void => return,
+        Form::Json => format!("{}\n", told.json()),
+        Form::Text => told.text(),
+    };
+    // With the reader gone nothing is told.
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 fn teller(word: &str, path: &Path) -> io::Result<Command> {
@@ -108,13 +155,7 @@ pub(crate) fn run(word: &str, path: &Path) -> ExitCode {
         });
         return if next.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let told =
-        wait_for(pid, path).unwrap_or_else(|_| Told::of(&std::fs::read_to_string(path).unwrap_or_default()));
-    // Another one may have swept it away.
-    let _ = std::fs::remove_file(path);
-    let text = if form == "json" { format!("{}\n", told.json()) } else { told.text() };
-    // With the reader gone nothing is told.
-    let _ = io::stderr().write_all(text.as_bytes());
+    tell(pid, path, if form == Form::Json.name() { Form::Json } else { Form::Text });
     ExitCode::SUCCESS
 }
 
@@ -177,6 +218,8 @@ struct Told {
     fallbacks: BTreeMap<(String, String), u64>,
     /// The first process is about to end.
     is_over: bool,
+    /// The program was not run.
+    is_void: bool,
     /// Processes that have not said what they did, because they are still there.
     running: BTreeSet<u32>,
 }
@@ -197,6 +240,7 @@ impl Told {
                 "listen" => drop(told.listeners.insert(text(2))),
                 "kernel" => *told.fallbacks.entry((text(2), text(3))).or_default() += 1,
                 "over" => told.is_over = true,
+                "void" => told.is_void = true,
                 "end" => {
                     told.ended.insert(pid);
                     told.accepted += number(2);

@@ -13,7 +13,7 @@ use crate::hooks::real;
 use crate::{report, sockets, stack, table, threads};
 use capi::memory::is_nowhere;
 use libc::{c_char, c_int, c_void, uid_t};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// This process, a copy without a stack, or one that it was copied from, has changed its root directory or dropped
 /// capabilities.
@@ -69,8 +69,30 @@ fn any_listens() -> bool {
     inside(|| table::all().0.into_iter().filter_map(table::ours).any(|held| held.kind() == Kind::Listener))
 }
 
+/// Signal that the kernel sends to this process when `millstream run` ends, 0 for none: it clears that with the user.
+static AT_RUNS_END: AtomicI32 = AtomicI32::new(0);
+
+/// As the program is loaded.
+pub(crate) fn note_launch() {
+    let mut signal = 0;
+    // SAFETY: room for a number.
+    if unsafe { libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut signal) } == 0 {
+        AT_RUNS_END.store(signal, Ordering::Relaxed);
+    }
+}
+
 /// Changes the effective user to `user`.
 fn change(user: uid_t, call: impl FnOnce() -> c_int) -> c_int {
+    let done = change_with_link(user, call);
+    let (signal, run) = (AT_RUNS_END.load(Ordering::Relaxed), std::os::unix::process::parent_id());
+    if done == 0 && signal != 0 && report::launcher() == Some(run) {
+        // SAFETY: numbers alone.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) };
+    }
+    done
+}
+
+fn change_with_link(user: uid_t, call: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: takes nothing.
     let leaves = user != 0 && user != SAME && unsafe { libc::geteuid() } == 0;
     let Some(settings) = stack::settings().filter(|_| leaves) else { return call() };

@@ -82,11 +82,14 @@ pub(crate) fn open() -> Option<c_int> {
     opened
 }
 
+/// Returns the number that `millstream run` has, which is the program's own where it became the program.
+pub(crate) fn launcher() -> Option<u32> {
+    named().path.as_ref()?.to_str().ok()?.rsplit_once("launch-")?.1.parse().ok()
+}
+
 /// The first process of the launch is about to end: the process that tells does so before.
 pub(crate) fn wait_until_told() {
-    let Some(path) = &named().path else { return };
-    let first = path.to_str().ok().and_then(|path| path.rsplit_once("launch-")).map(|(_, number)| number);
-    if first != Some(&std::process::id().to_string()) {
+    if launcher() != Some(std::process::id()) {
         return;
     }
     if let (Some(()), Some(fd)) = (write("over", ""), open()) {

@@ -1,7 +1,7 @@
 //! The program's stack: opened when the first call needs it, in the process that needs it.
 
 use crate::boundary::{Refused, inside, say, stay_inside};
-use crate::{bell, end, fork, heap, heritage, limit, report, sleep, threads};
+use crate::{bell, end, fork, heap, heritage, limit, privileges, report, sleep, threads};
 use base::Duration;
 use capi::Context;
 use libc::c_int;
@@ -90,6 +90,7 @@ extern "C" fn note_launch() {
         CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
     };
     end::note_launch();
+    privileges::note_launch();
     LAUNCH.get_or_init(|| {
         said.filter_map(entry).filter(|entry| !entry.to_bytes().starts_with(heritage::ENTRY)).collect()
     });

@@ -21,3 +21,8 @@ fn lines_of_several_processes_are_one_account() {
     assert_eq!(json["fallbacks"][0]["times"], 2);
     assert_eq!(Told::of("").text(), "millstream: nothing was on the stack\n");
 }
+
+#[test]
+fn nothing_is_told_of_a_program_that_was_not_run() {
+    assert!(Told::of("void\t7\n").is_void && !Told::of(LINES).is_void);
+}
