@@ -74,6 +74,7 @@ pub use options::{SocketOptions, Times};
 pub use output::Opening;
 pub use quirks::Quirks;
 pub use receiver::{ADOPTED_MIN, ReassemblyInfo};
+pub use sender::send_buffer::LENT_MIN;
 pub use state::State;
 pub use stats::counters::{Counters, DropReason};
 pub use stats::incident::{Incident, Timer};

@@ -252,8 +252,7 @@ pub trait Sockets: Send + Sync {
         flags: SendFlags,
     ) -> Result<usize, Errno>;
     /// Send `bytes[range]` without a copy where the mode can: a reference is kept until the peer has acknowledged it
-    /// all, so that its end (`Arc::strong_count`) is the completion; `flags.zero_copy` asks for a report too. Paired
-    /// mode copies.
+    /// all, so that its end (`Arc::strong_count`) is the completion; `flags.zero_copy` asks for a report too.
     ///
     /// # Panics
     /// If the range does not lie in `bytes`.

@@ -111,6 +111,37 @@ fn many_blocked_threads_share_a_handle() {
     }
 }
 
+/// Memory that was lent is sent from where it lies, and given back when the peer has acknowledged all of it.
+#[test]
+fn lent_memory_is_referred_to_until_it_is_acknowledged() {
+    for config in [PairedConfig::default(), tight()] {
+        let (client, server) = stacks(config);
+        let listener = TcpListener::bind(&server, "10.0.0.1:7").unwrap();
+        let mut stream = TcpStream::connect(&client, "10.0.0.1:7").unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        let bytes: Arc<[u8]> = pattern(3_000_000, 5).into();
+        let flags = SendFlags { dont_wait: true, ..SendFlags::default() };
+        let sent = client.lend(stream.fd(), &bytes, 0..bytes.len(), flags).unwrap();
+        // What the peer has room for may be acknowledged already.
+        let held = Arc::strong_count(&bytes) > 1;
+        assert!(held || config.ring < 1000, "{sent} bytes were copied");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let rest = client.lend(stream.fd(), &bytes, sent..bytes.len(), SendFlags::default());
+                assert_eq!(rest, Ok(bytes.len() - sent));
+                stream.shutdown(Shutdown::Write).unwrap();
+            });
+            let mut got = Vec::new();
+            peer.read_to_end(&mut got).unwrap();
+            assert!(got == *bytes);
+        });
+        drop(peer);
+        // The peer's FIN acknowledges everything.
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        assert_eq!(Arc::strong_count(&bytes), 1);
+    }
+}
+
 #[test]
 fn one_handle_uses_several_cores() {
     let (a, b) = pair(&PairConfig::default()).unwrap();

@@ -9,7 +9,7 @@ use crate::buffers::chain::{Chain, Slices};
 use crate::buffers::pool::Pool;
 
 /// Less than this is cheaper copied than lent; so there is a bound on the stretches, too.
-pub(crate) const LENT_MIN: usize = 4 << 10;
+pub const LENT_MIN: usize = 4 << 10;
 
 /// Bytes in order, some of them copied into chunks of the pool, others in memory that the application lent.
 ///

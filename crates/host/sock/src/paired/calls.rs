@@ -1,17 +1,20 @@
 //! Calls of descriptors on the stack thread: most are answered from the rings and from state that is here already.
 
+use super::blocks::BLOCKS_MIN;
 use super::link::Backoff;
 use super::message::{BY_STACK, Call, Change, Command, Mark, Reply, Rings};
-use super::remote::{AHEAD, Conn, Listener, NOBODY, Remote};
+use super::remote::{AHEAD, Conn, Lending, Listener, NOBODY, Remote};
 use crate::Errno;
 use crate::transport::Transport;
 use base::{Addr, Endpoint, Instant};
 use cc::TunableError;
+use ring::bytes::ByteProducer;
 use stack::{ConnId, Connect, FastOpenListen, Listen, ListenerId, OpError};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use tcp::auth::{AoReport, KeyChange, KeyError, Keyring};
-use tcp::{FastOpenKeys, Hints, Info, Report, Shutdown, SocketOptions, State, Times};
+use tcp::{FastOpenKeys, Hints, Info, LENT_MIN, Report, Shutdown, SocketOptions, State, Times};
 
 impl Transport for Remote {
     /// Returns true if every stack thread is gone.
@@ -200,7 +203,21 @@ impl Transport for Remote {
     }
 
     fn write(&mut self, _now: Instant, id: ConnId, data: &[u8]) -> Result<usize, Errno> {
-        self.put(id, data, None)
+        self.put(id, Data::Copied(data), None)
+    }
+
+    fn lend(
+        &mut self,
+        _now: Instant,
+        id: ConnId,
+        bytes: &Arc<[u8]>,
+        range: Range<usize>,
+        hints: &Hints,
+    ) -> Result<usize, Errno> {
+        if range.len() < LENT_MIN {
+            return self.put(id, Data::Copied(&bytes[range]), Some(hints));
+        }
+        self.put(id, Data::Lent(bytes, range), Some(hints))
     }
 
     fn write_hinted(
@@ -210,7 +227,7 @@ impl Transport for Remote {
         data: &[u8],
         hints: &Hints,
     ) -> Result<usize, Errno> {
-        self.put(id, data, Some(hints))
+        self.put(id, Data::Copied(data), Some(hints))
     }
 
     fn end_call(&mut self, _now: Instant, id: ConnId, hints: &Hints) {
@@ -384,8 +401,10 @@ impl Transport for Remote {
     }
 
     fn writable(&self, id: ConnId) -> u32 {
-        let Some(conn) = self.conn(id) else { return 0 };
-        conn.send.as_ref().map_or(1, |ring| ring.vacant() as u32)
+        match self.conn(id) {
+            Some(conn) if !conn.is_full() => conn.send.as_ref().map_or(1, |ring| ring.vacant() as u32),
+            _ => 0,
+        }
     }
 
     fn options(&self, id: ConnId) -> SocketOptions {
@@ -393,13 +412,11 @@ impl Transport for Remote {
     }
 
     fn unsent(&mut self, id: ConnId) -> (u32, u32) {
-        let in_ring =
-            |conn: &Conn| conn.send.as_ref().map_or(0, |ring| ring.capacity() - ring.vacant()) as u32;
         match self.ask(id, |id| Call::Unsent { id }) {
             // Looked up after the answer: what the stack thread takes out in between is missed this once, but
             // nothing is counted that is not there.
             Some(Reply::Unsent(unacked, unsent)) => {
-                let waiting = self.conn(id).map_or(0, in_ring);
+                let waiting = self.conn(id).map_or(0, Conn::waiting);
                 (unacked + waiting, unsent + waiting)
             }
             _ => (0, 0),
@@ -447,75 +464,148 @@ impl Transport for Remote {
     }
 }
 
+/// Bytes of a call.
+enum Data<'a> {
+    Copied(&'a [u8]),
+    /// A range of them.
+    Lent(&'a Arc<[u8]>, Range<usize>),
+}
+
+impl Data<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Data::Copied(data) => data.len(),
+            Data::Lent(_, range) => range.len(),
+        }
+    }
+}
+
 impl Remote {
     /// Bytes to send, and what the call says about them.
-    fn put(&mut self, id: ConnId, data: &[u8], hints: Option<&Hints>) -> Result<usize, Errno> {
+    fn put(&mut self, id: ConnId, data: Data<'_>, hints: Option<&Hints>) -> Result<usize, Errno> {
         let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
+        let wanted = data.len();
         match conn.state {
             State::SynSent | State::SynReceived => return Err(Errno::ENOTCONN),
             State::Closed => return Err(conn.failure.take().map_or(Errno::EPIPE, Errno::from)),
             _ if conn.write_shut => return Err(Errno::EPIPE),
-            _ if data.is_empty() => return Ok(0),
+            _ if wanted == 0 => return Ok(0),
             _ => {}
         }
         let (link, name) = (conn.link, conn.id);
-        let wanted = data.len();
-        let data = &data[..self.say_before(id, wanted, hints.unwrap_or(&Hints::default()))?];
-        let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
-        let (taken, command) = match &mut conn.send {
-            Some(ring) => {
-                let taken = ring.write(data);
-                let upto = conn.written.wrapping_add(taken as u32);
-                (taken, Command::Written { id: name, upto })
-            }
-            None => {
-                let mut pair = self.rings.take();
-                let taken = pair.tx.write(data);
-                conn.send = Some(pair.tx);
-                let upto = conn.written.wrapping_add(taken as u32);
-                (taken, Command::Ring { id: name, ring: pair.rx, upto })
-            }
+        // Of a copy the report says that it was one.
+        let completion = hints.is_some_and(|hints| hints.completion);
+        let (lends, room) = match &data {
+            Data::Copied(_) if wanted < BLOCKS_MIN || completion => (false, self.room_in_ring(id)),
+            Data::Copied(_) => match self.room_to_lend(id) {
+                0 => (true, 0),
+                window => match self.blocks.room(wanted.min(window)) {
+                    0 => (false, self.room_in_ring(id)),
+                    room => (true, room),
+                },
+            },
+            Data::Lent(..) => (true, self.room_to_lend(id)),
         };
-        conn.written = conn.written.wrapping_add(taken as u32);
+        let taken = wanted.min(room);
+        self.say_before(id, taken, wanted, hints.unwrap_or(&Hints::default()))?;
+        match data {
+            Data::Copied(data) if lends => {
+                let mut rest = &data[..taken];
+                while !rest.is_empty() {
+                    let Some((block, len)) = self.blocks.fill(rest) else { break };
+                    self.pass(id, block, 0..len);
+                    rest = &rest[len..];
+                }
+            }
+            Data::Copied(data) => self.copy_to_ring(id, &data[..taken]),
+            Data::Lent(bytes, range) if taken > 0 => {
+                self.pass(id, bytes.clone(), range.start..range.start + taken);
+            }
+            Data::Lent(..) => {}
+        }
+        let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
         // With the rest of what had no room it is as if all had been one write: Nagle's algorithm holds up none of it,
         // unless more is to come or a cork is in.
         let held = conn.options.cork || hints.is_some_and(|hints| hints.more);
         let completes = taken == wanted && conn.cut && !held;
         conn.cut = taken < wanted;
-        if taken > 0 {
-            self.links[link].tell(command);
-        }
         if completes {
             self.links[link].tell(Command::Push { id: name });
         }
-        let full = taken < wanted || conn.send.as_ref().is_some_and(|ring| ring.vacant() == 0);
+        let full = taken < wanted || conn.is_full();
         if full && !std::mem::replace(&mut conn.wants_room, true) {
             self.links[link].tell(Command::WantRoom { id: name });
         }
         if taken > 0 { Ok(taken) } else { Err(Errno::EAGAIN) }
     }
 
-    /// Tells what a call says about its bytes, as many as the ring has room for now, before they are there to be
-    /// taken; how many that are. If not all have room, more will come.
-    fn say_before(&mut self, id: ConnId, len: usize, hints: &Hints) -> Result<usize, Errno> {
+    /// Bytes that the ring has room for now.
+    fn room_in_ring(&self, id: ConnId) -> usize {
+        let ring = self.conn(id).and_then(|conn| conn.send.as_ref());
+        ring.map_or(self.rings.bytes(), ByteProducer::vacant)
+    }
+
+    /// Bytes that may be sent by reference now. The send buffer that the application asked for bounds those that wait.
+    fn room_to_lend(&mut self, id: ConnId) -> usize {
+        let most = self.rings.window();
+        let Some(conn) = self.conns.get_mut(id.0) else { return 0 };
+        if conn.lending.is_none() {
+            let chosen = conn.options.sndbuf as usize;
+            let window = if chosen == 0 { most } else { most.min(chosen.max(2 * LENT_MIN)) };
+            let lending = conn.lending.insert(Lending::new(window as u32));
+            self.links[conn.link].tell(lending.window(conn.id));
+        }
+        conn.lending.as_ref().map_or(0, Lending::room)
+    }
+
+    /// Sends bytes that have room in the ring.
+    fn copy_to_ring(&mut self, id: ConnId, data: &[u8]) {
+        let Some(conn) = self.conns.get_mut(id.0).filter(|_| !data.is_empty()) else { return };
+        conn.written = conn.written.wrapping_add(data.len() as u32);
+        let (name, upto) = (conn.id, conn.written);
+        let command = match &mut conn.send {
+            Some(ring) => {
+                ring.write(data);
+                Command::Written { id: name, upto }
+            }
+            None => {
+                let mut pair = self.rings.take();
+                pair.tx.write(data);
+                conn.send = Some(pair.tx);
+                Command::Ring { id: name, ring: pair.rx, upto }
+            }
+        };
+        self.links[conn.link].tell(command);
+    }
+
+    /// Sends bytes by reference.
+    fn pass(&mut self, id: ConnId, bytes: Arc<[u8]>, range: Range<usize>) {
+        let Some(conn) = self.conns.get_mut(id.0) else { return };
+        let len = range.len() as u32;
+        conn.written = conn.written.wrapping_add(len);
+        if let Some(lending) = &mut conn.lending {
+            lending.lend(len);
+        }
+        let command = Command::Lent { id: conn.id, bytes, start: range.start, len, upto: conn.written };
+        self.links[conn.link].tell(command);
+    }
+
+    /// Tells what a call says about its bytes, of which `taken` have room now, before they are there to be taken. If
+    /// not all have room, more will come.
+    fn say_before(&mut self, id: ConnId, taken: usize, wanted: usize, hints: &Hints) -> Result<(), Errno> {
         let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
         if hints.completion && conn.told.as_ref().is_some_and(|told| told.is_full()) {
             return Err(Errno::ENOBUFS);
         }
-        let room = match &conn.send {
-            Some(ring) => ring.vacant(),
-            None => self.rings.bytes(),
-        };
-        let taken = len.min(room);
-        let ends = taken == len || !hints.waits;
+        let ends = taken == wanted || !hints.waits;
         let hints = if ends { *hints } else { Hints::default() };
-        let hints = Hints { more: hints.more || taken < len, ..hints };
+        let hints = Hints { more: hints.more || taken < wanted, ..hints };
         let start = conn.written;
         let mark = Mark { start, end: start.wrapping_add(taken as u32), hints };
         if taken > 0 && hints != Hints::default() {
             self.tell(id, |id| Command::Mark { id, mark });
         }
-        Ok(taken)
+        Ok(())
     }
 
     /// The core that the next connect goes to.
@@ -549,6 +639,7 @@ impl Remote {
             local: None,
             remote: connect.remote,
             send: None,
+            lending: None,
             receive: None,
             away: false,
             options: Arc::new(connect.options),

@@ -9,14 +9,16 @@
 //!
 //! Queues keep order, so neither side ever hears of a name's new bearer before it let go of the old one.
 
+use super::blocks::Blocks;
 use crate::Errno;
 use base::{Endpoint, Instant};
 use cc::TunableError;
 use ring::bytes::{ByteConsumer, ByteProducer, bytes};
 use stack::{Connect, FastOpenListen, Listen, OpError};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use tcp::auth::{AoReport, KeyChange, KeyError, Keyring};
-use tcp::{Events, FastOpenKeys, Hints, Info, Report, Shutdown, SocketOptions, State};
+use tcp::{Events, FastOpenKeys, Hints, Info, LENT_MIN, Report, Shutdown, SocketOptions, State};
 
 /// Marks names that the stack thread gave.
 pub(super) const BY_STACK: u32 = 1 << 31;
@@ -34,6 +36,12 @@ pub(super) enum Command {
     /// More bytes wait in the ring, up to `upto`. What lies behind is not to be taken before it was told of: a
     /// [`Mark`] may be on its way.
     Written { id: u32, upto: u32 },
+    /// The first [`Command::Lent`] follows: at most `window` bytes of them wait at a time, and those that wait no more
+    /// are counted in `taken`.
+    Window { id: u32, window: u32, taken: Arc<AtomicU32> },
+    /// More bytes wait, up to `upto`: `len` of `bytes` from `start` on, which the connection refers to until they were
+    /// acknowledged.
+    Lent { id: u32, bytes: Arc<[u8]>, start: usize, len: u32, upto: u32 },
     /// Something about bytes that follow: comes before they do.
     Mark { id: u32, mark: Mark },
     /// Sends data that is held back, up to the announced end, as soon as the connection has taken all of it.
@@ -289,6 +297,17 @@ impl RingPool {
             let (tx, rx) = bytes(self.bytes);
             RingPair { tx, rx }
         })
+    }
+
+    /// Most bytes that wait in lent memory for a connection: some calls' worth, so that a turn has as much to send as
+    /// where the application writes to the send buffer itself.
+    pub(super) fn window(&self) -> usize {
+        (16 * self.bytes).max(2 * LENT_MIN)
+    }
+
+    /// Makes blocks for as many bytes as the rings that are kept have.
+    pub(super) fn blocks(&self) -> Blocks {
+        Blocks::new(self.bytes.saturating_mul(self.keep))
     }
 
     /// Bytes of a ring at home.

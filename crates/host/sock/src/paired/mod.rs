@@ -11,6 +11,9 @@
 //!   └────────────────────────────┘   doorbells,     └──────────────────────┘
 //!                                    only to sleepers
 //! ```
+//! Large writes go to blocks of memory, and what the application lends stays where it is: the queue has a reference,
+//! which becomes part of the send buffer (`blocks`).
+//!
 //! Reading, writing, accepting, connecting and epoll need no answer and so never wait for the stack thread; what asks
 //! for one (bind, listen, TCP_INFO, ...) waits for one turn. Events reach an application once per turn.
 //!
@@ -22,6 +25,7 @@
 //! changes of threads for nothing. There who waits turns the core, too, and the stack thread looks after it in between
 //! (`lease`).
 
+mod blocks;
 mod calls;
 mod lease;
 mod link;

@@ -1,5 +1,6 @@
 //! The application's view of its connections, and the queues to the threads that run them.
 
+use super::blocks::Blocks;
 use super::lease::Lease;
 use super::link::{Backoff, Link};
 use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPool, Rings, Status};
@@ -12,7 +13,8 @@ use ring::bytes::{ByteConsumer, ByteProducer};
 use stack::{ConnId, Connect, Notice, OpError};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tcp::{Events, SocketOptions, State, Times};
+use std::sync::atomic::{AtomicU32, Ordering};
+use tcp::{Events, LENT_MIN, SocketOptions, State, Times};
 
 /// Nothing: a connection that was accepted on our behalf and waits in its listener's queue.
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -37,6 +39,7 @@ pub(super) struct Conn {
     pub(super) local: Option<Endpoint>,
     pub(super) remote: Endpoint,
     pub(super) send: Option<ByteProducer>,
+    pub(super) lending: Option<Lending>,
     pub(super) receive: Option<ByteConsumer>,
     /// The receive ring is on its way home, and may come back with bytes in it.
     pub(super) away: bool,
@@ -46,6 +49,42 @@ pub(super) struct Conn {
     pub(super) read: u32,
     /// Further reports by the stack thread, once there are any.
     pub(super) told: Option<Box<Told>>,
+}
+
+/// Bytes that a connection sends by reference.
+pub(super) struct Lending {
+    /// Bytes ever lent, and those of them that wait no more, modulo 2^32.
+    lent: u32,
+    taken: Arc<AtomicU32>,
+    /// Most bytes that wait.
+    window: u32,
+}
+
+impl Lending {
+    pub(super) fn new(window: u32) -> Lending {
+        Lending { lent: 0, taken: Arc::default(), window }
+    }
+
+    /// Tells the stack thread of it.
+    pub(super) fn window(&self, id: u32) -> Command {
+        Command::Window { id, window: self.window, taken: self.taken.clone() }
+    }
+
+    pub(super) fn lend(&mut self, len: u32) {
+        self.lent = self.lent.wrapping_add(len);
+    }
+
+    /// Bytes that wait.
+    pub(super) fn waiting(&self) -> u32 {
+        // Nothing but the number is passed on by it.
+        self.lent.wrapping_sub(self.taken.load(Ordering::Relaxed))
+    }
+
+    /// Bytes that may be lent now: none rather than a trifle, which would only be copied.
+    pub(super) fn room(&self) -> usize {
+        let room = self.window.saturating_sub(self.waiting()) as usize;
+        if room < LENT_MIN { 0 } else { room }
+    }
 }
 
 pub(super) struct Listener {
@@ -95,6 +134,7 @@ pub struct Remote {
     pub(super) conns: Slab<Conn>,
     pub(super) listeners: Slab<Listener>,
     pub(super) rings: RingPool,
+    pub(super) blocks: Blocks,
     /// Boxes that requests travel in.
     #[allow(clippy::vec_box, reason = "it is the boxes that are kept")]
     pub(super) envelopes: Vec<Box<Connect>>,
@@ -115,11 +155,13 @@ impl Remote {
         rings: RingPool,
         defaults: Defaults,
     ) -> Remote {
+        let blocks = rings.blocks();
         Remote {
             links,
             conns: Slab::new(limit),
             listeners: Slab::new(65_536),
             rings,
+            blocks,
             envelopes: Vec::new(),
             next_core: 0,
             notices: Vec::new(),
@@ -266,7 +308,7 @@ impl Remote {
         let owner = conn.owner;
         if edges.any(Events::WRITABLE) {
             // What is full all the same is another ring than the one that was meant: it is asked for again.
-            conn.wants_room = conn.send.as_ref().is_some_and(|ring| ring.vacant() == 0);
+            conn.wants_room = conn.is_full();
             if conn.wants_room {
                 self.links[link].tell(Command::WantRoom { id });
             }
@@ -318,6 +360,7 @@ impl Remote {
             local: Some(local),
             remote,
             send: None,
+            lending: None,
             receive: None,
             away: false,
             options: waiting.options.clone(),
@@ -407,6 +450,18 @@ impl Remote {
 }
 
 impl Conn {
+    /// Is there no room for more to send?
+    pub(super) fn is_full(&self) -> bool {
+        self.send.as_ref().is_some_and(|ring| ring.vacant() == 0)
+            || self.lending.as_ref().is_some_and(|lending| lending.room() == 0)
+    }
+
+    /// Bytes written that the stack thread has not taken.
+    pub(super) fn waiting(&self) -> u32 {
+        let in_ring = self.send.as_ref().map_or(0, |ring| ring.capacity() - ring.vacant()) as u32;
+        in_ring + self.lending.as_ref().map_or(0, Lending::waiting)
+    }
+
     /// Nothing more will come than what the ring holds.
     pub(super) fn has_ended(&self) -> bool {
         self.ended && !self.away

@@ -15,7 +15,7 @@ use stack::{Core, CoreConfig, OwnAddr};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tcp::{Config, Shutdown};
+use tcp::{Config, Hints, Shutdown};
 
 const SERVER: Endpoint = Endpoint::new(Addr::v4([10, 0, 0, 1]), 7);
 
@@ -223,9 +223,17 @@ impl World {
         };
         // Some fill a ring to its last byte.
         let whole = self.rng.chance(0.2).then_some(self.ring);
-        let mut data = vec![0; whole.unwrap_or(1 + self.rng.below(700) as usize)];
+        // Some are worth blocks, and some are lent.
+        let large = self.rng.chance(0.03).then(|| 4_000 + self.rng.below(40_000) as usize);
+        let mut data = vec![0; large.or(whole).unwrap_or(1 + self.rng.below(700) as usize)];
         self.rng.fill(&mut data);
-        match self.hosts[end].app.write(fd, &data) {
+        let app = &mut self.hosts[end].app;
+        let written = if self.rng.chance(0.2) {
+            app.lend(fd, &Arc::from(&data[..]), 0..data.len(), &Hints::default())
+        } else {
+            app.write(fd, &data)
+        };
+        match written {
             Ok(n) => {
                 pair.ways[end].sent.extend(&data[..n]);
                 // The other end will answer with a RST.
@@ -489,6 +497,32 @@ fn what_is_pushed_may_have_to_wait_for_room() {
             assert!(world.clock.now() - begun < Duration::from_millis(20), "round {round}: {got}");
         }
     }
+}
+
+/// A large write is taken whole, though no ring has room for it, and the stack has all of it to send in one turn.
+#[test]
+fn a_large_write_is_one_turns_work() {
+    let mut world = World::with(Rng::new(1), 65_536, 1_000);
+    let [client, server] = connected(&mut world);
+    let mut data = vec![0; 300_000];
+    world.rng.fill(&mut data);
+    assert_eq!(world.hosts[0].app.write(client, &data), Ok(data.len()));
+    let now = world.clock.now();
+    let below = &mut world.hosts[0].below;
+    below.worker.obey(&mut below.core, now);
+    let waiting = world.hosts[0].app.core.conn(stack::ConnId(0)).map(|conn| conn.waiting());
+    assert!(
+        waiting.is_some_and(|bytes| bytes < data.len() as u32),
+        "the send buffer took none of {waiting:?}"
+    );
+    let (mut got, mut into) = (Vec::new(), [0; 65_536]);
+    while got.len() < data.len() {
+        (0..2).for_each(|end| world.step(end));
+        world.collect(1);
+        let n = world.hosts[1].app.read(server, &mut into).unwrap_or(0);
+        got.extend_from_slice(&into[..n]);
+    }
+    assert!(got == data);
 }
 
 /// A receive ring filled to its last byte, and more of it when nothing was left to put in: the reader learns that there

@@ -64,43 +64,35 @@ impl Worker {
     pub(super) fn pump_out(&mut self, core: &mut Core, now: Instant, index: u32) {
         let Some(Record::Stream(stream)) = self.records.get_mut(index) else { return };
         let conn = stream.conn;
+        if stream.broken {
+            stream.break_off();
+        }
         loop {
             if let Some(hints) = stream.end_here() {
                 core.end_call(now, conn, &hints);
                 continue;
             }
-            let len = stream.send.as_mut().map_or(0, |ring| ring.peek(usize::MAX).0.len());
-            let (len, hints) = stream.piece(len);
-            let Some(ring) = stream.send.as_mut().filter(|_| len > 0) else { break };
-            let (data, _) = ring.peek(len);
-            let written = match hints {
-                None => core.write(now, conn, data),
-                Some(hints) => core.write_hinted(now, conn, data, &hints),
-            };
-            match written {
-                Ok(count) => {
-                    ring.consume(count);
-                    stream.took(count);
-                }
+            let (len, hints) = stream.piece();
+            if len == 0 {
+                break;
+            }
+            match stream.write(core, now, len, hints.as_ref()) {
+                Ok(count) => stream.took(count),
                 // WRITABLE or CONNECTED will follow.
                 Err(WriteError::Full | WriteError::NoMemory | WriteError::NotConnected) => break,
                 Err(e @ (WriteError::Shutdown | WriteError::Failed(_))) => {
                     if let WriteError::Failed(e) = e {
                         stream.error = Some(e);
                     }
-                    let rest = ring.waiting();
-                    ring.consume(rest);
-                    stream.taken = stream.taken.wrapping_add(rest as u32);
-                    stream.marks.clear();
+                    stream.break_off();
                 }
             }
         }
         if stream.is_pushed() {
             core.push(now, conn);
         }
-        let left = stream.send.as_ref().map_or(0, ByteConsumer::waiting);
-        let half = stream.send.as_ref().map_or(1, |ring| ring.capacity() / 2);
-        if stream.wants_room && left <= half {
+        let left = stream.waiting();
+        if stream.wants_room && stream.has_room() {
             stream.wants_room = false;
             stream.edges |= Events::WRITABLE;
         }

@@ -137,6 +137,20 @@ impl Worker {
                 }
                 self.pump_out(core, now, index);
             }
+            Command::Window { id, window, taken } => {
+                let index = self.record(link, id);
+                if let Some(stream) = self.stream(index) {
+                    stream.lent.open(window, taken);
+                }
+            }
+            Command::Lent { id, bytes, start, len, upto } => {
+                let index = self.record(link, id);
+                if let Some(stream) = self.stream(index) {
+                    stream.announced = upto;
+                    stream.lent.push(bytes, start, len, upto.wrapping_sub(len));
+                }
+                self.pump_out(core, now, index);
+            }
             Command::WantRoom { id } => {
                 let index = self.record(link, id);
                 if let Some(stream) = self.stream(index) {

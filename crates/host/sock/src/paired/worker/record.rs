@@ -2,10 +2,13 @@
 
 use super::super::message::{Event, Mark, Status};
 use super::NONE;
+use base::Instant;
 use ring::bytes::{ByteConsumer, ByteProducer};
 use stack::{ConnId, Core, ListenerId};
 use std::collections::VecDeque;
-use tcp::{Events, Hints, ReadError, State};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tcp::{Events, Hints, ReadError, State, WriteError};
 
 /// An owner of something in the core; its index is the owner's handle there.
 pub(super) enum Record {
@@ -23,7 +26,11 @@ pub(super) struct Stream {
     /// The application was asked for its end of the ring for sending, and has written nothing since.
     pub(super) wanted: bool,
     pub(super) receive: Option<ByteProducer>,
-    /// Bytes ever taken out of the ring for sending, and put into the other, modulo 2^32.
+    /// Bytes that the application sends by reference.
+    pub(super) lent: Lent,
+    /// The connection takes nothing any more.
+    pub(super) broken: bool,
+    /// Bytes ever taken to be sent, and put into the ring for receiving, modulo 2^32.
     pub(super) taken: u32,
     /// Bytes that were told of.
     pub(super) announced: u32,
@@ -51,6 +58,60 @@ pub(super) struct Stream {
     pub(super) send_home: Option<ByteProducer>,
 }
 
+/// Bytes that the application sends by reference, and which the connection has not taken.
+#[derive(Default)]
+pub(super) struct Lent {
+    pieces: VecDeque<Piece>,
+    waiting: u32,
+    /// Most bytes that wait.
+    window: u32,
+    /// Bytes that wait no more, counted for the application.
+    taken: Option<Arc<AtomicU32>>,
+}
+
+struct Piece {
+    bytes: Arc<[u8]>,
+    start: usize,
+    len: u32,
+    /// Bytes ever written before it, modulo 2^32.
+    at: u32,
+}
+
+impl Lent {
+    pub(super) fn open(&mut self, window: u32, taken: Arc<AtomicU32>) {
+        (self.window, self.taken) = (window, Some(taken));
+    }
+
+    pub(super) fn push(&mut self, bytes: Arc<[u8]>, start: usize, len: u32, at: u32) {
+        self.waiting += len;
+        self.pieces.push_back(Piece { bytes, start, len, at });
+    }
+
+    /// The first `count` bytes wait no more.
+    fn took(&mut self, count: u32) {
+        if let Some(first) = self.pieces.front_mut() {
+            first.start += count as usize;
+            first.at = first.at.wrapping_add(count);
+            first.len -= count;
+        }
+        let _done = self.pieces.pop_front_if(|first| first.len == 0);
+        self.count(count);
+    }
+
+    fn clear(&mut self) {
+        self.pieces.clear();
+        self.count(self.waiting);
+    }
+
+    fn count(&mut self, gone: u32) {
+        self.waiting -= gone;
+        if let Some(taken) = &self.taken {
+            // Nothing but the number is passed on by it.
+            taken.fetch_add(gone, Ordering::Relaxed);
+        }
+    }
+}
+
 pub(super) struct Listener {
     pub(super) link: u32,
     pub(super) id: u32,
@@ -66,6 +127,8 @@ impl Stream {
             id,
             conn: ConnId(NONE),
             send: None,
+            lent: Lent::default(),
+            broken: false,
             wanted: false,
             receive: None,
             taken: 0,
@@ -86,9 +149,16 @@ impl Stream {
         }
     }
 
-    /// How many of the next `len` bytes were told of and belong together, and what was said about them: only the last
-    /// byte of a call ends it.
-    pub(super) fn piece(&self, len: usize) -> (usize, Option<Hints>) {
+    /// Returns how many of the next bytes lie in one piece, were told of and belong together, and what was said about
+    /// them: only the last byte of a call ends it.
+    pub(super) fn piece(&mut self) -> (usize, Option<Hints>) {
+        let len = match self.lent.pieces.front() {
+            Some(piece) if piece.at == self.taken => piece.len as usize,
+            next => {
+                let before = next.map_or(usize::MAX, |piece| piece.at.wrapping_sub(self.taken) as usize);
+                self.send.as_mut().map_or(0, |ring| ring.peek(before).0.len())
+            }
+        };
         let len = len.min(self.announced.wrapping_sub(self.taken) as usize);
         let Some(mark) = self.marks.front() else { return (len, None) };
         let before = mark.start.wrapping_sub(self.taken) as i32;
@@ -110,8 +180,56 @@ impl Stream {
         }
     }
 
+    /// Writes the `len` next bytes, which lie in one piece, to the connection.
+    pub(super) fn write(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+        len: usize,
+        hints: Option<&Hints>,
+    ) -> Result<usize, WriteError> {
+        match (self.lent.pieces.front(), &mut self.send) {
+            (Some(piece), _) if piece.at == self.taken => {
+                let range = piece.start..piece.start + len;
+                core.lend(now, self.conn, &piece.bytes, range, hints.unwrap_or(&Hints::default()))
+            }
+            (_, Some(ring)) => match hints {
+                None => core.write(now, self.conn, ring.peek(len).0),
+                Some(hints) => core.write_hinted(now, self.conn, ring.peek(len).0, hints),
+            },
+            (_, None) => Ok(0),
+        }
+    }
+
+    /// Bytes that wait to be sent.
+    pub(super) fn waiting(&self) -> usize {
+        self.send.as_ref().map_or(0, ByteConsumer::waiting) + self.lent.waiting as usize
+    }
+
+    /// Is half of the room for bytes to send free, in the ring and in lent memory?
+    pub(super) fn has_room(&self) -> bool {
+        self.send.as_ref().is_none_or(|ring| ring.waiting() <= ring.capacity() / 2)
+            && self.lent.waiting <= self.lent.window / 2
+    }
+
+    /// Drops what waits to be sent, now and later.
+    pub(super) fn break_off(&mut self) {
+        self.broken = true;
+        self.lent.clear();
+        if let Some(ring) = &mut self.send {
+            let rest = ring.len();
+            ring.consume(rest);
+        }
+        self.marks.clear();
+    }
+
     /// `count` bytes were taken; what was said about them is settled.
     pub(super) fn took(&mut self, count: usize) {
+        match (self.lent.pieces.front(), &mut self.send) {
+            (Some(piece), _) if piece.at == self.taken => self.lent.took(count as u32),
+            (_, Some(ring)) => ring.consume(count),
+            (_, None) => {}
+        }
         self.taken = self.taken.wrapping_add(count as u32);
         let taken = self.taken;
         while self.marks.pop_front_if(|mark| mark.end == taken && mark.start != mark.end).is_some() {}
