@@ -102,8 +102,8 @@ impl Connection {
     }
 
     /// Fourth check: a SYN in a synchronized state gets a challenge ACK (RFC 5961, section 4). In
-    /// SYN-RECEIVED the peer's own SYN may come again, and in a simultaneous open as SYN-ACK (RFC 9293,
-    /// figure 8); another SYN is challenged there too, where RFC 9293 would fall back to LISTEN at an
+    /// SYN-RECEIVED the peer's own SYN may come again: a passive open repeats its SYN-ACK, and in a simultaneous open
+    /// it gets an acknowledgment, and may come as SYN-ACK (RFC 9293, figure 8); another SYN is challenged there too, where RFC 9293 would fall back to LISTEN at an
     /// attacker's word.
     /// RFC 5961, 4.2-1 and 4.2-2.
     pub(crate) fn check_syn(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
@@ -119,16 +119,20 @@ impl Connection {
                 self.meet_syn_ack_again(seg);
                 return Ok(());
             }
+            if self.bits.has(Bits::ACTIVE) {
+                // The SYN that crossed ours is old, and the first check has it acknowledged. The timer repeats our
+                // SYN-ACK.
+                self.challenge(cx, Cause::Syn);
+                return Err(DropReason::BadSyn);
+            }
             // It was sent again, so our answer must echo the later timestamp: the peer's round trip began there.
             if let Some(ts) = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS)) {
                 self.rcv.note_timestamp(ts.val);
             }
             if self.meet_syn_again(cx, seg) {
                 self.request(Due::SYN);
-                if !self.bits.has(Bits::ACTIVE) {
-                    // The peer has an answer now: the next is due a whole timeout later.
-                    self.arm_rtx(cx);
-                }
+                // The peer has an answer now: the next is due a whole timeout later.
+                self.arm_rtx(cx);
             }
             return Err(DropReason::BadSyn);
         }
