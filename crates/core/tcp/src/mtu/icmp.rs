@@ -99,7 +99,10 @@ impl Connection {
         let least = if self.key().is_v4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
         let told = match mtu {
             0 => {
+                // What was refused is no larger than the segments that left (RFC 1191, section 5).
+                let sent = self.mtu_for(cx.config, self.snd.mss());
                 let refused = self.mtu_refused(seq);
+                let refused = if refused > self.snd.path_mtu() { refused } else { refused.min(sent) };
                 let told = PLATEAUS.into_iter().find(|&plateau| plateau < refused).unwrap_or(least);
                 // What was said of a probe does not touch what is known to pass.
                 if refused > self.snd.path_mtu() { told.max(self.snd.path_mtu()) } else { told }
@@ -126,11 +129,13 @@ impl Connection {
         }
         let before = self.snd.mss();
         self.refresh_mss(cx.config);
-        if self.snd.mss() >= before || self.phase() == Phase::Timeout {
+        if self.snd.mss() >= before {
             return;
         }
         if self.may_resegment(cx) {
-            self.send_again(Phase::Resegment);
+            // What a timeout sent again was too large, too: it goes on from the beginning, in its window.
+            let phase = self.phase();
+            self.send_again(if phase == Phase::Timeout { phase } else { Phase::Resegment });
         } else {
             cx.counters.resegments_withheld += 1;
             self.cold_mut().shortened = Some(self.snd.nxt());
