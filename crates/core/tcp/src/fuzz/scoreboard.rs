@@ -44,6 +44,10 @@ impl Oracle {
                 told.dsack = Some((left, right));
                 continue;
             }
+            if l <= 0 && r > 0 {
+                told.invalid += 1;
+                continue;
+            }
             let (l, r) = (l.max(0), r.max(0));
             if self.is_one_run_too_many(l as usize, r as usize, mss) {
                 continue;

@@ -109,7 +109,11 @@ impl Scoreboard {
             } else if i == 0 && is_dsack(snd_una, left, right, blocks.get(1)) {
                 result.dsack = Some((left, right));
             } else if right.after(snd_una) {
-                let left = left.later(snd_una);
+                if left.at_or_before(snd_una) {
+                    // The peer would acknowledge what it holds from there on (RFC 2018, section 4).
+                    result.invalid += 1;
+                    continue;
+                }
                 debug_assert!(right.offset_from(snd_una) <= flight);
                 let newly = self.insert(snd_una, mss, (left, right), &mut result.lowest);
                 result.newly += newly;
