@@ -700,6 +700,8 @@ impl Connection {
         self.control.on_spurious(signal, cx.now);
         self.note(cx, Incident::RecoveryLeft { needless: true });
         if ended == Phase::Timeout {
+            // A window of one segment was full, which says nothing about the one that is back.
+            self.bits.clear(Bits::CWND_LIMITED);
             self.note_timeout_over(cx);
         }
         self.tidy_loss();
