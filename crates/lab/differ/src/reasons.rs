@@ -181,6 +181,13 @@ pub const ROWS: &[Row] = &[
                  RFC 8985, section 7.2, arms the probe for data in flight.",
     },
     Row {
+        name: "tail loss probe of less than a segment in pieces",
+        kind: Kind::Packets,
+        key: "probe_of_pieces",
+        reason: "Linux counts segments. Here an MSS in flight counts as one segment, of which RFC 8985, section 7.2, has \
+                 the acknowledgment delayed, also where SACK blocks made two of it.",
+    },
+    Row {
         name: "urgent data",
         kind: Kind::Packets,
         key: "urgent_in_stream",
@@ -273,15 +280,25 @@ pub const ROWS: &[Row] = &[
         kind: Kind::Packets,
         key: "few_bytes",
         reason: "Linux cuts no segment smaller than 68 bytes with its headers, and leaves less to the timer that \
-                 probes a shut window. RFC 9293, section 3.8.6.2.1, has data sent that fills half of the \
-                 largest window.",
+                 probes a shut window; behind that it waits for a timeout. RFC 9293, section 3.8.6.2.1, has data sent \
+                 that fills half of the largest window, and RFC 8985, section 7.2, has a tail loss probe follow, \
+                 which is no sign of congestion.",
     },
     Row {
         name: "retransmission in a window that was shut",
         kind: Kind::Packets,
         key: "shut_window",
         reason: "Linux sends the first segment in flight again although the peer has shut its window meanwhile, which \
-                 RFC 9293, section 3.8.6 (MAY-7), permits. Here the timer probes the window.",
+                 RFC 9293, section 3.8.6 (MAY-7), permits, and counts that as a timeout. Here the timer probes the \
+                 window (section 3.8.6.1), which is no sign of congestion.",
+    },
+    Row {
+        name: "acknowledgment beyond a window that was taken back",
+        kind: Kind::Packets,
+        key: "edge_by_scale",
+        reason: "Linux keeps SND.NXT as the number of an acknowledgment beyond the peer's window by less than the unit \
+                 of its own window field. Here the unit is that of the peer's, by which its edge may move (RFC 7323, \
+                 section 2.4).",
     },
     Row {
         name: "a timer beside a step",
@@ -301,7 +318,7 @@ pub const ROWS: &[Row] = &[
         name: "SACK blocks behind a FIN",
         kind: Kind::Packets,
         key: "blocks_beyond_fin",
-        reason: "Linux reports what a peer sent behind its FIN. Here that is forgotten, which RFC 2018, section 8, \
+        reason: "Linux reports what a peer sent behind its FIN, in order or not. Here that is forgotten, which RFC 2018, section 8, \
                  permits: nothing follows a FIN.",
     },
     Row {
@@ -361,6 +378,13 @@ pub const ROWS: &[Row] = &[
         reason: "Linux lets the peer send it again. RFC 9293, section 3.10.7.4, seventh step, takes it, as here.",
     },
     Row {
+        name: "SYN with FIN when SYNs cross",
+        kind: Kind::Packets,
+        key: "crossed_syn_fin",
+        reason: "Linux drops a SYN with FIN in LISTEN alone. `drop_synfin` has it dropped where it would answer a \
+                 connect, too.",
+    },
+    Row {
         name: "close when SYNs cross",
         kind: Kind::Packets,
         key: "crossed_close",
@@ -387,6 +411,13 @@ pub const ROWS: &[Row] = &[
         key: "too_big",
         reason: "After packet too big Linux sends again what is larger than the new MSS. Here everything in flight \
                  is cut anew, as RFC 1191, section 6.4, has it for what was in flight.",
+    },
+    Row {
+        name: "packet too big without a size",
+        kind: Kind::Packets,
+        key: "too_big_unsized",
+        reason: "Linux goes to 552 bytes (`net.ipv4.route.min_pmtu`). Here the next common size below that of what \
+                 was sent is tried, as RFC 1191, sections 5 and 7, have it.",
     },
     Row {
         name: "ICMP error that Linux alone takes",
@@ -488,7 +519,8 @@ pub const ROWS: &[Row] = &[
         kind: Kind::Packets,
         key: "undone_at_once",
         reason: "Linux undoes a timeout at the first acknowledgment of data that was sent once. RFC 5682, section 3.1, \
-                 step 2, sends two segments and waits for the next one, as here.",
+                 step 2, sends two segments and waits for the next one, or without new data or a window goes on \
+                 sending again, as here.",
     },
     Row {
         name: "acknowledgment of a part of a segment",

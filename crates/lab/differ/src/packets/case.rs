@@ -1,7 +1,7 @@
 //! Circumstances of a difference: what the peer and both ends did before it.
 
 use super::compare::Difference;
-use super::input::{Action, Call, Echo, Input};
+use super::input::{Action, Call, Echo, Input, MSS};
 use super::trace::{Moment, Trace};
 use drill::lang::{Body, Flags, Icmp, Quoted, Range, Segment, TcpOption};
 
@@ -66,6 +66,8 @@ pub struct Case<'a> {
     pub(super) is_reset_apart: bool,
     /// Something was sent again.
     pub(super) has_repeated: bool,
+    /// The kernel sent what was not acknowledged first again while the peer's window was shut.
+    pub(super) has_shut_again: bool,
     /// The near end's FIN was sent.
     pub(super) has_ended: bool,
     /// Places of the peer's FINs.
@@ -182,6 +184,7 @@ impl<'a> Case<'a> {
             again: [0; 2],
             has_false_echo: false,
             has_repeated: false,
+            has_shut_again: false,
             has_ended: false,
             fins: Vec::new(),
             has_old_stamp: false,
@@ -361,6 +364,8 @@ impl<'a> Case<'a> {
                 self.again[usize::from(start != self.acked)] += 1;
             }
             self.has_repeated |= end != start && !ahead(end, self.heard);
+            let is_shut = self.allowed == self.acked && !self.is_half_open;
+            self.has_shut_again |= is_shut && start == self.acked && end != start && !ahead(end, self.heard);
             self.has_ended |= seen.flags.has(Flags::FIN);
             self.has_stamps = stamps(seen).is_some();
             if syn && (end != self.heard || !self.is_half_open) {
@@ -433,6 +438,17 @@ impl<'a> Case<'a> {
         (first(&self.difference.kernel), first(&self.difference.ours))
     }
 
+    /// Segments smaller than the MSS that were not acknowledged before the step.
+    pub(super) fn short_ones(&self) -> u32 {
+        let is_short = |range: &Range| range.end.wrapping_sub(range.start) < u32::from(MSS) - 40;
+        let mut ends: Vec<u32> =
+            self.sent.iter().filter(|range| is_short(range)).map(|range| range.end).collect();
+        ends.retain(|end| ahead(*end, self.acked));
+        ends.sort_unstable();
+        ends.dedup();
+        ends.len() as u32
+    }
+
     /// Number up to which the peer has acknowledged, this step's segment included.
     pub(super) fn una(&self) -> u32 {
         let ack = self.ack().filter(|ack| ahead(*ack, self.acked) && !ahead(*ack, self.heard));
@@ -474,7 +490,7 @@ pub(super) fn takes_numbers(tcp: &Segment) -> bool {
 pub(super) fn is_one_more(lines: &[String], others: &[String]) -> bool {
     let Some((first, rest)) = lines.split_first() else { return false };
     // The last may have left after the watch.
-    let is_same = rest.starts_with(others) || others.starts_with(rest);
+    let is_same = rest.starts_with(others) || !rest.is_empty() && others.starts_with(rest);
     first.starts_with(". ") && first.contains("(0) ") && is_same
 }
 

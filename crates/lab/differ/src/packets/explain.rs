@@ -18,6 +18,9 @@ const POLLERR: u32 = 8;
 /// Bytes that the kernel cuts a segment for a small window to, at least: 68 less the header.
 const LEAST: u32 = 48;
 
+/// Unit of the near end's window field.
+const SCALE_UNIT: u32 = 1 << 7;
+
 /// Judgment on an input.
 #[derive(Default)]
 pub struct Verdict {
@@ -115,6 +118,10 @@ const CHANGES: &[(&str, Change)] = &[
         };
         for seen in segments(a).chain(segments(b)).filter(is_behind) {
             change_blocks(seen, Vec::clear);
+        }
+        for seen in segments(a).chain(segments(b)) {
+            let is_before = |block: &Range| case.early_fin.is_none_or(|fin| !ahead(block.start, fin));
+            change_blocks(seen, |blocks| blocks.retain(is_before));
         }
     }),
     ("blocks_on_repeated", |case, a, b| {
@@ -299,7 +306,9 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && !case.called(Call::Connect)
             && (is_other || !case.sends(Flags::ACK))
             && case.difference.kernel.first().is_some_and(|line| line.starts_with(". 1:1(0) "))
-            && (case.difference.kernel.len() == 1 || case.difference.kernel[1..] == case.difference.ours)
+            // It repeats the SYN-ACK.
+            && (Case::only(&case.difference.kernel[1..], &["S. "])
+                || case.difference.kernel[1..] == case.difference.ours)
     }),
     ("listener_closed", Then::Ends, |case| {
         case.called(Call::CloseListener)
@@ -358,6 +367,14 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && case.difference.kernel.iter().chain(&case.difference.ours).all(is_fin)
             && case.difference.ours.len() < 2
             && case.has_ended
+    }),
+    ("probe_of_pieces", Then::Ends, |case| {
+        let (kernel, ours) = case.data();
+        // What is sent again is told by its end if it begins behind what is not acknowledged.
+        let is_piece = |range: Range| range.end == case.heard_by_both && ahead(range.start, case.una());
+        kernel.is_some_and(is_piece)
+            && ours.is_none()
+            && case.heard_by_both.wrapping_sub(case.una()) <= MSS.into()
     }),
     ("old_ack", Then::GoesOnIfBare, |case| {
         case.ack().is_some_and(|ack| ahead(case.acked, ack)) && !case.is_half_open
@@ -475,6 +492,15 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     ("crossed_text", Then::Ends, |case| {
         case.called(Call::Connect) && case.sends(Flags::SYN) && case.segment.is_some_and(|tcp| tcp.len > 0)
     }),
+    ("crossed_syn_fin", Then::Ends, |case| {
+        let is_open = case.called(Call::Connect) && case.is_half_open && case.acked == 0;
+        is_open
+            && case.sends(Flags::SYN)
+            && case.sends(Flags::FIN)
+            && !case.sends(Flags::ACK)
+            && Case::only(&case.difference.kernel, &["S. "])
+            && Case::only(&case.difference.ours, &["S "])
+    }),
     ("crossed_close", Then::Ends, |case| {
         let until = (case.difference.step + 1).min(case.input.steps.len());
         let ends = |step: &Step| {
@@ -516,6 +542,16 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && case.difference.kernel == ["= -1 ECONNRESET"]
             && case.difference.ours == ["= -1 ECONNREFUSED"]
     }),
+    ("edge_by_scale", Then::GoesOn, |case| {
+        let (kernel, ours) = (&case.difference.kernel, &case.difference.ours);
+        let ([kernel], [ours]) = (kernel.as_slice(), ours.as_slice()) else { return false };
+        let at = |number: u32| format!(". {number}:{number}(0) ");
+        let beyond = case.heard.wrapping_sub(case.told);
+        (1..SCALE_UNIT).contains(&beyond)
+            && kernel
+                .strip_prefix(&at(case.heard))
+                .is_some_and(|rest| ours.strip_prefix(&at(case.told)) == Some(rest))
+    }),
     ("silly_window", Then::Ends, |case| {
         // Less than a segment, up to the edge of the peer's window.
         let (kernel, ours) = case.data();
@@ -525,18 +561,28 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     ("shut_window", Then::Ends, |case| {
         let (kernel, ours) = case.data();
         let is_shut = case.told == case.una() && ahead(case.heard, case.una());
+        // That was a timeout for the kernel, with a congestion window of one segment.
+        let is_fresh = ours.is_some_and(|range| range.start == case.heard);
         is_shut && kernel.is_some_and(|range| range.start == case.una()) && ours.is_none()
+            || case.has_shut_again && kernel.is_none() && is_fresh
     }),
     ("few_bytes", Then::Ends, |case| {
-        // All that the window takes, which never was more.
         let (kernel, ours) = case.data();
-        let is_all = ours.is_some_and(|range| range.start == case.heard && range.end == case.allowed);
-        kernel.is_none() && is_all && case.largest < LEAST
+        let is_fresh = ours.is_some_and(|range| range.start == case.heard);
+        // All that the window takes, which never was more.
+        let is_all = is_fresh && ours.is_some_and(|range| range.end == case.allowed) && case.largest < LEAST;
+        // Or what comes behind a few bytes that were sent again.
+        let is_behind = is_fresh && case.has_repeated && case.heard.wrapping_sub(case.una()) < LEAST;
+        kernel.is_none() && (is_all || is_behind)
     }),
     ("undone_at_once", Then::Ends, |case| {
+        let (kernel, ours) = case.data();
+        // It sends nothing again, or nothing at all where the window is full.
+        let is_again = |range: Range| range.start == case.una() && ahead(case.heard, range.start);
+        let is_over = ours.is_some_and(is_again) && !kernel.is_some_and(is_again);
         case.has_repeated
             && case.una().wrapping_sub(case.acked) > 2 * u32::from(MSS)
-            && case.kernel_sends_more()
+            && (case.kernel_sends_more() || is_over)
     }),
     ("window_in_segments", Then::Ends, |case| {
         let (kernel, ours) = case.data();
@@ -550,12 +596,22 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             let more = ours.end.wrapping_sub(kernel.end);
             kernel.start == ours.start && ours.start == case.heard && more <= MSS.into()
         });
+        // Each short one counts as a whole one.
+        let is_of_short_ones = kernel.zip(ours).is_some_and(|(kernel, ours)| {
+            let apart = (kernel.end.wrapping_sub(ours.end) as i32).unsigned_abs();
+            kernel.start == ours.start
+                && ours.start == case.heard
+                && apart <= case.short_ones() * u32::from(MSS)
+        });
         case.has_repeated && (case.kernel_sends_more() || is_fresh || kernel.is_none() && is_full)
             || case.has_split && is_part
+            || is_of_short_ones
     }),
     ("fin_beyond_window", Then::Ends, |case| {
         let is_fin = |line: &String| line.starts_with("F. ") && line.contains("(0)");
-        case.has_repeated
+        // The initial window at least is in flight.
+        let is_full = case.heard.wrapping_sub(case.una()) >= 10 * (u32::from(MSS) - 40);
+        (case.has_repeated || is_full)
             && case.difference.ours.first().is_some_and(is_fin)
             && case.difference.ours[1..] == case.difference.kernel
     }),
@@ -576,6 +632,12 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     ("cut_again", Then::GoesOn, |case| {
         let is_both = !case.difference.kernel.is_empty() && !case.difference.ours.is_empty();
         is_both && case.again == [0, 0] && case.only_again()
+    }),
+    ("too_big_unsized", Then::Ends, |case| {
+        let step = case.input.steps.get(case.difference.step).map(|step| &step.action);
+        let Some(Action::Send(packet, _)) = step else { return false };
+        matches!(&packet.body, Body::Icmp(error) if error.mtu == Some(0))
+            && !case.difference.kernel.is_empty()
     }),
     ("too_big", Then::Ends, |case| {
         let is_error = case.input.steps.get(case.difference.step).is_some_and(is_icmp);

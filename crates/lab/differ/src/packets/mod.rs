@@ -120,6 +120,9 @@ pub fn run(options: &Options) -> Result<Report, String> {
             if is_new && kept.len() < KEPT_MAX {
                 kept.push(input.clone());
             }
+            if !options.only.is_empty() && !options.only.contains(&seed) {
+                continue;
+            }
             let ticket = kernel.begin(&input)?;
             waiting.push_back(Waiting { input, ours, ticket, runs: 0, odd: 0, is_calm: false });
             continue;
@@ -229,7 +232,7 @@ fn shorten_all(open: BTreeMap<String, Finding>, kernel: &Kernel) -> Vec<Finding>
 
 fn shorten(wanted: &str, finding: Finding, kernel: &Kernel) -> Finding {
     let mut best = None;
-    let differs = |steps: &[Step]| {
+    let mut differs = |steps: &[Step]| {
         let input = finding.input.with(steps);
         let Ok(seen) = kernel.begin(&input).and_then(|ticket| ticket.wait()) else { return false };
         let Ok(ours) = Ours::run_at(&input, &seen.pauses) else { return false };
@@ -241,8 +244,10 @@ fn shorten(wanted: &str, finding: Finding, kernel: &Kernel) -> Finding {
         is_so
     };
     // Nothing after the difference is needed.
-    let until = (finding.difference.step + 1).min(finding.input.steps.len());
-    shrink::steps(&finding.input.steps[..until], TRIES, differs);
+    let until = &finding.input.steps[..(finding.difference.step + 1).min(finding.input.steps.len())];
+    if differs(until) {
+        shrink::steps(until, TRIES, differs);
+    }
     match best {
         Some((input, difference, kernel, ours)) => {
             Finding { input, difference, kernel, ours, seeds: finding.seeds }
