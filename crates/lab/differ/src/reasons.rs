@@ -255,6 +255,13 @@ pub const ROWS: &[Row] = &[
                  timestamp: both answer. In the window it is dropped.",
     },
     Row {
+        name: "old data that acknowledges the FIN of a closed socket",
+        kind: Kind::Packets,
+        key: "closed_old_data",
+        reason: "Linux goes to FIN-WAIT-2 without looking at the text. RFC 9293, section 3.10.7.4, first step, has old \
+                 segments acknowledged, as here.",
+    },
+    Row {
         name: "acknowledgment of data never sent, at the end",
         kind: Kind::Packets,
         key: "future_ack_at_end",
@@ -449,7 +456,8 @@ pub const ROWS: &[Row] = &[
         key: "reset_apart",
         reason: "Linux refuses the reset of a half-open connection for an old timestamp, from which RFC 7323, section \
                  5.2, exempts resets, or for its echo. It takes one that has the number of the peer's FIN, and in \
-                 FIN-WAIT-2 of a closed socket any in the window; RFC 5961, section 3.2, asks for the exact number.",
+                 FIN-WAIT-2 of a closed socket any in the window, and one at the end of the last SACK block; RFC 5961, \
+                 section 3.2, asks for the exact number.",
     },
     Row {
         name: "reset outside of the window, at the end",
@@ -520,7 +528,8 @@ pub const ROWS: &[Row] = &[
         key: "undone_at_once",
         reason: "Linux undoes a timeout at the first acknowledgment of data that was sent once. RFC 5682, section 3.1, \
                  step 2, sends two segments and waits for the next one, or without new data or a window goes on \
-                 sending again, as here.",
+                 sending again, as here. Linux tests a second timeout in a row, too, which section 2.1, step 1, leaves \
+                 out.",
     },
     Row {
         name: "acknowledgment of a part of a segment",
@@ -534,7 +543,7 @@ pub const ROWS: &[Row] = &[
         kind: Kind::Packets,
         key: "cut_middle",
         reason: "A peer that acknowledges a part of a segment finds the rest cut anew, and each of the two goes on \
-                 where its own segment ended: RFC 9293, section 3.8.1, has bytes retransmitted, not segments.",
+                 where its own segment ended, as far as the windows let it: RFC 9293, section 3.8.1, has bytes retransmitted, not segments.",
     },
     Row {
         name: "reset after SYNs crossed",

@@ -58,6 +58,8 @@ pub struct Case<'a> {
     pub(super) is_ack_apart: bool,
     /// Segments that the kernel sent again, of what was not acknowledged first, and others.
     pub(super) again: [u32; 2],
+    /// The last ACK of a handshake came with the echo of another timestamp than the SYN-ACK's.
+    pub(super) is_echo_apart: bool,
     /// The peer has echoed another timestamp than the latest.
     pub(super) has_false_echo: bool,
     /// An ICMP error came about the number that is sent next, or when SYNs had crossed.
@@ -182,6 +184,7 @@ impl<'a> Case<'a> {
             is_fin_apart: false,
             is_ack_apart: false,
             again: [0; 2],
+            is_echo_apart: false,
             has_false_echo: false,
             has_repeated: false,
             has_shut_again: false,
@@ -208,12 +211,17 @@ impl<'a> Case<'a> {
                 case.is_stamp_apart |=
                     case.expected != case.expected_here && case.has_stamps && stamps(tcp).is_some();
                 let was_half_open = case.is_half_open;
+                // One of something that was sent since the SYN-ACK counts as little.
+                let is_other_echo = is_false_echo || case.has_answered && stamps(tcp).is_some();
+                let acked = case.acked;
                 let is_at_an_edge = !now && tcp.ack.is_some() && case.is_at_an_edge(tcp);
                 case.hear(tcp, now);
-                case.is_window_apart |= is_at_an_edge && (takes_numbers(tcp) || !case.is_no_news);
+                let is_news = !case.is_no_news || tcp.ack.is_some_and(|ack| ahead(ack, acked));
+                case.is_window_apart |= is_at_an_edge && (takes_numbers(tcp) || is_news);
                 // With another echo the last ACK of a handshake does not count on the kernel.
-                let stays = was_half_open && is_false_echo && !case.called(Call::Connect);
+                let stays = was_half_open && is_other_echo && !case.called(Call::Connect);
                 case.is_half_open |= stays;
+                case.is_echo_apart |= stays && !now && tcp.ack.is_some();
             }
             if let Action::Send(packet, _) = &step.action
                 && let Body::Icmp(Icmp { quoted: Some(Quoted::Tcp(range, _)), .. }) = packet.body
@@ -300,14 +308,17 @@ impl<'a> Case<'a> {
             self.is_reset_apart |= self.is_half_open && (!is_new || is_false_echo);
             let is_inside = ahead(start, self.expected) && !ahead(start, self.edge);
             self.is_reset_apart |= self.has_ended && self.acked == self.heard && (is_inside || !is_new);
-            self.is_reset_apart |= start.wrapping_add(1) == self.expected && self.fins.contains(&start);
+            // The acknowledgment of the FIN may not have left yet.
+            let is_at_fin = self.fins.contains(&start) && self.expected.wrapping_sub(start) <= 1;
+            self.is_reset_apart |= is_at_fin || self.is_at_last_block(start);
         }
         let is_old = tcp.ack.is_some_and(|ack| ahead(self.acked, ack) || ahead(ack, self.heard));
         self.has_old_stamp |= is_old && stamp.is_some();
         self.is_urgent |= tcp.flags.has(Flags::URG) && !now;
         let last = end.wrapping_add(u32::from(syn) + u32::from(tcp.flags.has(Flags::FIN)));
         let is_in_window = syn || (!ahead(start, self.edge) && !ahead(self.expected, last));
-        let is_taken = !reset && is_in_window && is_new && (syn || self.expected != 0);
+        let may_be = if syn { self.is_half_open } else { self.expected != 0 };
+        let is_taken = !reset && is_in_window && is_new && may_be;
         let is_acceptable = |ack: &u32| is_taken && !ahead(*ack, self.heard) && !ahead(self.acked, *ack);
         self.is_fin_apart |= !now && tcp.flags.has(Flags::FIN) && ahead(self.reach, end) && is_in_window;
         self.is_ack_apart |= self.is_half_open && last != start && last == self.expected && is_taken;
@@ -335,6 +346,11 @@ impl<'a> Case<'a> {
                 (val, known) => val.or(known),
             };
         }
+    }
+
+    /// Is it the end of the data furthest ahead, which a SACK block tells?
+    pub(super) fn is_at_last_block(&self, seq: u32) -> bool {
+        seq == self.reach && ahead(self.reach, self.expected)
     }
 
     /// Does a segment lie between the edges of the two windows, or across one of them? What lies beyond both is refused
@@ -438,12 +454,11 @@ impl<'a> Case<'a> {
         (first(&self.difference.kernel), first(&self.difference.ours))
     }
 
-    /// Segments smaller than the MSS that were not acknowledged before the step.
+    /// Segments smaller than the MSS that were sent before the step.
     pub(super) fn short_ones(&self) -> u32 {
         let is_short = |range: &Range| range.end.wrapping_sub(range.start) < u32::from(MSS) - 40;
         let mut ends: Vec<u32> =
             self.sent.iter().filter(|range| is_short(range)).map(|range| range.end).collect();
-        ends.retain(|end| ahead(*end, self.acked));
         ends.sort_unstable();
         ends.dedup();
         ends.len() as u32

@@ -38,8 +38,8 @@ fn tolerance(seen: &Seen) -> Duration {
 }
 
 /// Did a timer that may have run since before the step send data or a FIN?
-fn is_by_timer(seen: &Seen) -> bool {
-    seen.at > TOLERANCE && super::case::tcp(&seen.packet.body).is_some_and(super::case::takes_numbers)
+fn is_by_timer(seen: &Seen, least: Duration) -> bool {
+    seen.at > least && super::case::tcp(&seen.packet.body).is_some_and(super::case::takes_numbers)
 }
 
 /// Did each leave as long after what the same end had sent before? What came before may have been off itself.
@@ -64,7 +64,7 @@ pub fn differ(step: usize, a: &Moment, b: &Moment, until: Duration) -> Option<Di
     }
     let is_off = |(a, b): &(&Seen, &Seen)| {
         let is_off = a.at.abs_diff(b.at) > tolerance(a).max(tolerance(b));
-        is_off && !(is_by_timer(a) && is_by_timer(b) && is_after_alike(a, b))
+        is_off && !(is_by_timer(a, TOLERANCE) && is_by_timer(b, TOLERANCE) && is_after_alike(a, b))
     };
     let (a, b) = a.seen.iter().zip(&b.seen).find(is_off)?;
     let timed = |seen: &Seen| vec![format!("after {} ms: {}", seen.at.as_millis(), line(&seen.packet))];
@@ -72,10 +72,15 @@ pub fn differ(step: usize, a: &Moment, b: &Moment, until: Duration) -> Option<Di
 }
 
 /// Leaves out what one of the two sent so late that the other one may send it after the watch.
-fn trim(a: &mut Moment, b: &mut Moment, until: Duration) {
-    while a.seen.len() != b.seen.len() {
-        let longer = if a.seen.len() > b.seen.len() { &mut *a } else { &mut *b };
-        if longer.seen.pop_if(|last| last.at > TOLERANCE && last.at + tolerance(last) > until).is_none() {
+fn trim(kernel: &mut Moment, ours: &mut Moment, until: Duration) {
+    while kernel.seen.len() != ours.seen.len() {
+        // In virtual time what is no answer is a timer's.
+        let (longer, least) = if kernel.seen.len() > ours.seen.len() {
+            (&mut *kernel, TOLERANCE)
+        } else {
+            (&mut *ours, TOGETHER)
+        };
+        if longer.seen.pop_if(|last| last.at > least && last.at + tolerance(last) > until).is_none() {
             return;
         }
     }
@@ -86,8 +91,9 @@ fn trim(a: &mut Moment, b: &mut Moment, until: Duration) {
 pub(super) fn is_timer_beside(a: &Moment, b: &Moment, until: Duration) -> bool {
     let (mut a, mut b) = (joined(a), joined(b));
     let counts = (a.seen.len(), b.seen.len());
-    let last = if counts.0 > counts.1 { a.seen.last() } else { b.seen.last() };
-    let is_by_timer = last.is_some_and(is_by_timer);
+    let (last, least) =
+        if counts.0 > counts.1 { (a.seen.last(), TOLERANCE) } else { (b.seen.last(), TOGETHER) };
+    let is_by_timer = last.is_some_and(|last| is_by_timer(last, least));
     trim(&mut a, &mut b, until);
     is_by_timer && counts != (a.seen.len(), b.seen.len())
 }

@@ -120,8 +120,12 @@ const CHANGES: &[(&str, Change)] = &[
             change_blocks(seen, Vec::clear);
         }
         for seen in segments(a).chain(segments(b)) {
-            let is_before = |block: &Range| case.early_fin.is_none_or(|fin| !ahead(block.start, fin));
-            change_blocks(seen, |blocks| blocks.retain(is_before));
+            change_blocks(seen, |blocks| {
+                for block in blocks.iter_mut() {
+                    block.end = case.early_fin.filter(|fin| ahead(block.end, *fin)).unwrap_or(block.end);
+                }
+                blocks.retain(|block| ahead(block.end, block.start));
+            });
         }
     }),
     ("blocks_on_repeated", |case, a, b| {
@@ -284,6 +288,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let starts = ["S. "];
         case.called(Call::Connect)
             && !case.difference.kernel.is_empty()
+            && !case.difference.ours.is_empty()
             && Case::only(&case.difference.kernel, &starts)
             && Case::only(&case.difference.ours, &starts)
     }),
@@ -291,12 +296,17 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         case.is_half_open
             && !case.called(Call::Connect)
             && case.ack().is_some_and(|ack| ack != case.heard)
-            && Case::only(&case.difference.kernel, &["R "])
-            && Case::only(&case.difference.ours, &[". "])
+            // The timer repeats the SYN-ACK.
+            && Case::only(&case.difference.kernel, &["R ", "S. "])
+            && Case::only(&case.difference.ours, &[". ", "S. "])
+            && case.difference.kernel.len() == case.difference.ours.len()
     }),
     ("half_open_echo", Then::Ends, |case| {
         // An echo of the latest timestamp that is not the SYN-ACK's, because something was sent since.
         let echo = case.input.steps.get(case.difference.step).map(|step| &step.action);
+        if case.is_half_open && case.is_echo_apart {
+            return true;
+        }
         let is_other = match (echo, case.segment.and_then(stamps)) {
             (Some(Action::Send(_, Echo::Latest(more))), Some(_)) => *more != 0 || case.has_answered,
             (_, Some((_, ecr))) => ecr != FIRST_STAMP,
@@ -312,9 +322,15 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     }),
     ("listener_closed", Then::Ends, |case| {
         case.called(Call::CloseListener)
-            && Case::only(&case.difference.kernel, &["R "])
+            && Case::only(&case.difference.kernel, &["R ", "R. 0:0"])
             && Case::only(&case.difference.ours, &["R. "])
             && case.difference.kernel.len() == case.difference.ours.len()
+    }),
+    ("closed_old_data", Then::GoesOn, |case| {
+        let end = case.segment.filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq).map(|range| range.end);
+        let is_old = end.is_some_and(|end| !ahead(end, case.expected));
+        let is_acked = case.acked != case.heard && case.una() == case.heard;
+        is_old && is_acked && case.has_ended && case.called(Call::Close) && case.ours_acknowledges()
     }),
     ("no_ack_flag", Then::GoesOn, |case| {
         let has = |flag| case.sends(flag);
@@ -522,7 +538,9 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     ("reset_apart", Then::Ends, |case| {
         let is_closed = case.has_ended && case.acked == case.heard;
         let is_now = case.difference.kernel.is_empty() && case.ours_acknowledges();
-        case.is_reset_apart || is_closed && case.sends(Flags::RST) && is_now
+        let start = case.segment.and_then(|tcp| tcp.seq).map_or(0, |range| range.start);
+        let is_apart = is_closed || case.is_at_last_block(start);
+        case.is_reset_apart || is_apart && case.sends(Flags::RST) && is_now
     }),
     ("icmp_edge", Then::Ends, |case| case.is_icmp_apart),
     ("beyond_window", Then::Ends, |case| case.is_window_apart),
@@ -580,9 +598,10 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         // It sends nothing again, or nothing at all where the window is full.
         let is_again = |range: Range| range.start == case.una() && ahead(case.heard, range.start);
         let is_over = ours.is_some_and(is_again) && !kernel.is_some_and(is_again);
-        case.has_repeated
-            && case.una().wrapping_sub(case.acked) > 2 * u32::from(MSS)
-            && (case.kernel_sends_more() || is_over)
+        let acked = case.una().wrapping_sub(case.acked);
+        // By the test of a second timeout it sends nothing again at the acknowledgment of what was sent again, either.
+        let is_second = case.again[0] > 1 && acked > 0 && is_over;
+        case.has_repeated && acked > 2 * u32::from(MSS) && (case.kernel_sends_more() || is_over) || is_second
     }),
     ("window_in_segments", Then::Ends, |case| {
         let (kernel, ours) = case.data();
@@ -645,7 +664,12 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     }),
     ("false_echo", Then::Ends, |case| case.has_false_echo && case.only_again()),
     ("block_with_fin", Then::Ends, |case| case.early_fin.is_some() && case.only_again()),
-    ("cut_middle", Then::Ends, |case| case.has_split && case.only_again()),
+    ("cut_middle", Then::Ends, |case| {
+        // Or the window has no room for the kernel's.
+        let (kernel, ours) = case.data();
+        let is_again = ours.is_some_and(|range| ahead(case.heard, range.start));
+        case.has_split && (case.only_again() || kernel.is_none() && is_again)
+    }),
 ];
 
 /// Returns the row that explains a difference, and whether what follows is compared as well.
