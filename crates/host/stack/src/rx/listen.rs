@@ -33,7 +33,8 @@ impl Core {
             return true;
         }
         match self.listeners.get(ListenerId(meta.listener)) {
-            // Nothing wants it any more.
+            // Nothing wants it any more. A reset ends it without an answer (RFC 9293, section 3.10.7.4).
+            None if segment.flags.has(Flags::RST) => true,
             None => {
                 tcp.abort(&mut self.shared.cx(now));
                 self.touch(index);
