@@ -80,7 +80,8 @@ impl Connection {
     pub(crate) fn syn_acknowledged(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let data = seg.ack.offset_from(self.snd.una()) - 1;
         let left = self.snd.acknowledge_syn(cx.pool.tx_times_mut(), seg.ack);
-        self.measure_rtt(cx, seg, left);
+        // A SYN that was sent again is measured by the echo of its timestamp alone (RFC 7323, section 4.1).
+        self.measure_rtt(cx, seg, left.filter(|_| self.snd.is_timed(seg.ack)));
         if self.snd.queued() > 0 {
             self.settle_syn_data(cx, data);
         }
