@@ -44,6 +44,9 @@ pub(crate) unsafe fn setsockopt(
         });
     }
     if held.kind() == Kind::Relayed && heritage::is_connections(level, name) {
+        if len > i32::MAX as u32 {
+            return Err(Refused(libc::EINVAL));
+        }
         let len = (len as usize).min(VALUE_MAX);
         if !memory::can_read(value, len.max(1)) {
             return Err(Refused(libc::EFAULT));
@@ -91,7 +94,7 @@ unsafe fn endless_linger(
     value: *const c_void,
     len: socklen_t,
 ) -> Option<libc::linger> {
-    let is_one = (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER);
+    let is_one = (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) && len <= i32::MAX as u32;
     if !is_one || is_nowhere(value.cast::<libc::linger>()) || (len as usize) < size_of::<libc::linger>() {
         return None;
     }

@@ -64,9 +64,14 @@ api! {
         if !LEVELS.contains(&level) || level == libc::IPPROTO_IPV6 && !v6 {
             return Err(Refused(libc::EOPNOTSUPP));
         }
+        // As on Linux the length comes before the option, and at the level of IPv6 a negative one is large.
+        let room = match level {
+            // SAFETY: C's contract.
+            libc::IPPROTO_IPV6 => unsafe { memory::value(len) }? as usize,
+            // SAFETY: C's contract.
+            _ => unsafe { memory::length(len) }?,
+        };
         let row = options::find(level, name).ok_or(Refused(libc::ENOPROTOOPT))?;
-        // SAFETY: C's contract.
-        let room = unsafe { memory::length(len) }?;
         if matches!(row.shape, Shape::Tunable | Shape::Auth) {
             // What is there says what is asked for.
             // SAFETY: C's contract.
@@ -80,7 +85,9 @@ api! {
         let mut told = [0; TOLD_MAX];
         let n = ctx.sockets()?.getsockopt(fd, level, name, &mut told[..room.min(TOLD_MAX)])?;
         // SAFETY: C's contract.
-        unsafe { memory::put_sized(&told[..n], value, len, n) }?;
+        unsafe { memory::room(value, n) }?.copy_from_slice(&told[..n]);
+        // SAFETY: C's contract.
+        unsafe { memory::put(n as socklen_t, len) }?;
         Ok(0)
     }
 }

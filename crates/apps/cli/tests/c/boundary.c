@@ -125,6 +125,15 @@ static void ask(int fd, const struct option *option, const char *state)
 {
     char text[200];
     get(fd, option, state);
+    /* Negative lengths. */
+    unsigned char room[512] = { 0 };
+    socklen_t negative = (socklen_t)-1;
+    told(getsockopt(fd, option->level, option->number, room, &negative), "%s, -1 bytes got", state);
+    for (int i = 0; i < option->count; i++) {
+        const char *bytes = option->values[i].bytes;
+        told(setsockopt(fd, option->level, option->number, bytes, (socklen_t)-1), "%s, -1 bytes set, %s", state,
+             option->values[i].text);
+    }
     for (int i = 0; i < option->count; i++) {
         snprintf(text, sizeof text, "%s, set %s", state, option->values[i].text);
         told(set(fd, option, &option->values[i]), "%s", text);
