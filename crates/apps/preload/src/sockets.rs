@@ -93,12 +93,17 @@ impl Display for Traffic {
     }
 }
 
-/// The socket is the kernel's, under all its numbers. No other function leaves one to it.
+/// The socket is the kernel's, under all its numbers.
 ///
 /// # Errors
 /// As [`may_be_kernels`].
 pub(crate) fn leave_to_kernel(held: &Held, traffic: Traffic, why: &str) -> Outcome<()> {
     may_be_kernels(traffic, why)?;
+    becomes_kernels(held);
+    Ok(())
+}
+
+fn becomes_kernels(held: &Held) {
     epoll::forget(held);
     let (ours, _) = table::all();
     for fd in ours {
@@ -106,7 +111,6 @@ pub(crate) fn leave_to_kernel(held: &Held, traffic: Traffic, why: &str) -> Outco
             table::remove(fd);
         }
     }
-    Ok(())
 }
 
 /// Allows the kernel this traffic. What is not the machine's with itself is told, or refused where the launch wants it.
@@ -154,11 +158,18 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
         _ => return answered(unsafe { real::bind(fd, addr, len) }),
     }
     // SAFETY: C's contract.
-    let named = unsafe { route::named(addr, len) };
+    let named = unsafe { route::named_for(held.is_v6(), addr, len) };
     match named {
         Some(named) if !route::is_served(named.ip()) => {
-            leave_to_kernel(held, Traffic::At(named.ip()), "the link does not have this address")?;
+            may_be_kernels(Traffic::At(named.ip()), "the link does not have this address")?;
             device::apply(held, fd);
+            // SAFETY: the caller's arguments.
+            let done = unsafe { real::bind(fd, addr, len) };
+            // A socket that has got no name may yet become the stack's.
+            if done == 0 {
+                becomes_kernels(held);
+            }
+            return answered(done);
         }
         Some(_) => {
             // Beside the loopback the port stays free in the kernel, for the link to take.
