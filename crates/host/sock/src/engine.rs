@@ -151,9 +151,12 @@ impl<T: Transport> Engine<T> {
     pub fn bind(&mut self, fd: Fd, local: Endpoint) -> Result<(), Errno> {
         if self.is_over(fd) {
             let (conn, connecting) = (self.stream(fd)?.conn, self.stream(fd)?.connecting);
-            let error = self.core.take_error(conn);
+            let (error, at_end) = (self.core.take_error(conn), self.core.peer_closed(conn));
+            let max_seg = self.extras(fd).max_seg.unwrap_or(self.core.options(conn).max_seg);
             self.take_apart(fd, error)?;
-            self.descriptors.fresh_mut(fd)?.left.read_shut = !connecting;
+            let settings = self.descriptors.fresh_mut(fd)?;
+            settings.options.max_seg = max_seg;
+            (settings.left.read_shut, settings.left.at_end) = (!connecting, at_end);
         }
         let settings = self.descriptors.fresh_mut(fd)?;
         if settings.bound.is_some() {
@@ -305,6 +308,7 @@ impl<T: Transport> Engine<T> {
     pub(crate) fn connect_ends(&mut self, fd: Fd) -> Result<(), Errno> {
         match self.stream(fd) {
             Ok(stream) => self.connect_again(fd, stream.conn, stream.connecting),
+            Err(_) if self.was_disconnected(fd) => Err(Errno::EPIPE),
             // Another thread has taken it apart.
             Err(_) => Err(self.take_error(fd)?.unwrap_or(Errno::ECONNABORTED)),
         }
@@ -364,6 +368,7 @@ impl<T: Transport> Engine<T> {
                 Ok(n)
             }
             Kind::Fresh(settings) if settings.deferred.is_some() => Err(Errno::EAGAIN),
+            Kind::Fresh(settings) if settings.left.at_end => Ok(0),
             Kind::Fresh(settings) if settings.left.error.is_some() => Err(self.take_left_error(fd)),
             Kind::Fresh(settings) if settings.left.read_shut => Ok(0),
             Kind::Fresh(_) | Kind::Listener(_) => Err(Errno::ENOTCONN),
@@ -472,7 +477,7 @@ impl<T: Transport> Engine<T> {
         match state {
             State::Closed => return Err(Errno::ENOTCONN),
             // An attempt to connect ends with either half.
-            State::SynSent => return self.disconnect(fd),
+            State::SynSent => return self.take_apart_now(fd),
             _ => {}
         }
         let stream = self.descriptors.stream_mut(fd)?;
@@ -701,16 +706,19 @@ impl<T: Transport> Engine<T> {
     }
 }
 
-/// Returns the readiness that a notice of the stack signals.
+/// Returns the readiness that a notice of the stack signals. As on Linux, a change of the connection's state is an edge
+/// for whatever is ready by then: the handshake's end, a FIN, the acknowledgment of the own FIN.
 fn edges(events: Events) -> Ready {
-    const TABLE: [(Events, Ready); 7] = [
-        (Events::CONNECTED, Ready::OUT),
+    const CHANGE: Ready = Ready(Ready::IN.0 | Ready::OUT.0 | Ready::HUP.0 | Ready::RDHUP.0);
+    const TABLE: [(Events, Ready); 8] = [
+        (Events::CONNECTED, CHANGE),
         (Events::READABLE, Ready::IN),
         (Events::WRITABLE, Ready::OUT),
         (Events::REPORT, Ready::ERR),
-        (Events::PEER_CLOSED, Ready(Ready::IN.0 | Ready::RDHUP.0)),
-        (Events::ERROR, Ready(Ready::IN.0 | Ready::OUT.0 | Ready::ERR.0 | Ready::HUP.0)),
-        (Events::CLOSED, Ready(Ready::IN.0 | Ready::OUT.0 | Ready::HUP.0 | Ready::RDHUP.0)),
+        (Events::PEER_CLOSED, CHANGE),
+        (Events::DRAINED, CHANGE),
+        (Events::ERROR, Ready(CHANGE.0 | Ready::ERR.0)),
+        (Events::CLOSED, CHANGE),
     ];
     TABLE.iter().filter(|(event, _)| events.any(*event)).fold(Ready::NONE, |all, (_, edge)| all | *edge)
 }

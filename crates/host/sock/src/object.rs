@@ -97,6 +97,8 @@ pub(crate) struct Extras {
     pub(crate) peek_offset: Option<u32>,
     /// TCP_DEFER_ACCEPT, in timeouts ([`tcp::defer`]).
     pub(crate) defer_accept: u8,
+    /// TCP_MAXSEG that was set when the connection had agreed on its segments: told when the connection is over.
+    pub(crate) max_seg: Option<u16>,
     /// IP_MTU_DISCOVER.
     pub(crate) discover: Discover,
     /// Options that Linux's TCP keeps and does nothing by, one bit each.
@@ -189,8 +191,14 @@ pub(crate) struct Left {
     pub(crate) error: Option<Errno>,
     /// The receiving side was shut while there was no connection: so it is of the next one.
     pub(crate) read_shut: bool,
+    /// The peer's FIN had come, behind which a read tells no error.
+    pub(crate) at_end: bool,
+    /// The connection was disconnected by a call, of which threads that sleep have to hear.
+    pub(crate) disconnected: bool,
     /// The port that the connection had, which getsockname(2) goes on telling.
     pub(crate) port: u16,
+    /// Largest segment that the connection sent, which TCP_MAXSEG goes on telling; 0 without a connection.
+    pub(crate) mss: u16,
 }
 
 impl Left {

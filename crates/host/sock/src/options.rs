@@ -369,7 +369,7 @@ impl<T: Transport> Engine<T> {
 
     fn set_int(&mut self, fd: Fd, id: Id, v: i32) -> Result<(), Errno> {
         if id == Id::MaxSeg && self.is_negotiated(fd) {
-            return Ok(());
+            return self.change_extras(fd, |e| e.max_seg = Some(v as u16));
         }
         let mut options = self.options(fd)?;
         if set_plain(&mut options, id, v) {
@@ -725,10 +725,17 @@ impl<T: Transport> Engine<T> {
                 Some(info) => info.sndbuf.0 as i32,
                 None => chosen(self.options(fd)?.sndbuf, self.core.default_buffers().1),
             },
-            Id::MaxSeg => match info {
-                Some(info) => info.snd_mss.into(),
-                None => chosen(self.options(fd)?.max_seg.into(), 536),
-            },
+            Id::MaxSeg => {
+                let own = self.extras(fd).max_seg.unwrap_or(self.options(fd)?.max_seg);
+                let left = match &self.object(fd)?.kind {
+                    Kind::Fresh(settings) => settings.left.mss,
+                    _ => 0,
+                };
+                match info {
+                    Some(info) if own == 0 || info.state != State::Closed => info.snd_mss.into(),
+                    _ => chosen(own.into(), if left > 0 { left.into() } else { 536 }),
+                }
+            }
             Id::Linger2 => match self.options(fd)?.times.fin_wait2 {
                 Some(time) if time.is_zero() => -1,
                 Some(time) => time.as_secs() as i32,

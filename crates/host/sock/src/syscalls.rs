@@ -446,6 +446,9 @@ fn receive_nothing<M: Mode>(mode: &M, fd: Fd, flags: RecvFlags) -> Result<usize,
         (engine.extras(fd).recv, engine.is_write_shut(fd))
     };
     let ended = mode.wait_for_ready(Some(fd), timeout, |engine| {
+        if engine.was_disconnected(fd) {
+            return Err(Errno::EPIPE);
+        }
         let ready = engine.readiness(engine.index(fd)?);
         let ends = ready.any(Ready::IN | Ready::ERR | Ready::HUP) || engine.is_write_shut(fd) != shut;
         if ends { Ok(0) } else { Err(Errno::EAGAIN) }
@@ -468,13 +471,16 @@ fn receive<M: Mode>(
     if into.is_empty() {
         return receive_nothing(mode, fd, flags);
     }
-    let mut got = 0;
+    let (mut got, mut has_slept) = (0, false);
     call(
         mode,
         fd,
         flags.dont_wait,
         |e| e.extras(fd).recv,
         |engine| {
+            if std::mem::replace(&mut has_slept, true) && engine.was_disconnected(fd) {
+                return if got > 0 { Ok(got) } else { Err(Errno::EPIPE) };
+            }
             loop {
                 // As on Linux, an error behind bytes is the next call's: a read here would take it.
                 if got > 0 && engine.at_end(fd) {
@@ -611,9 +617,8 @@ impl<T: Transport> Engine<T> {
 
     /// Returns true if the stream ends behind the next `ahead` bytes.
     fn ends_at(&self, fd: Fd, ahead: usize) -> bool {
-        let over = self.has_ended(fd);
-        let empty = |conn| self.core.readable(conn) as usize <= ahead;
-        self.stream(fd).is_ok_and(|stream| (over || stream.read_shut) && empty(stream.conn))
+        let Ok(stream) = self.stream(fd) else { return self.apart(fd).is_some() };
+        (stream.read_shut || self.has_ended(fd)) && self.core.readable(stream.conn) as usize <= ahead
     }
 
     /// Fills in each row's readiness; how many rows have any.

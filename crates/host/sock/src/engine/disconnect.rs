@@ -13,13 +13,26 @@ use tcp::{Events, State};
 impl<T: Transport> Engine<T> {
     /// See [`crate::Sockets::disconnect`].
     pub fn disconnect(&mut self, fd: Fd) -> Result<(), Errno> {
+        self.take_apart_now(fd)?;
+        self.descriptors.fresh_mut(fd)?.left.disconnected = true;
+        Ok(())
+    }
+
+    /// Returns true if the connection that a call waited for was disconnected meanwhile: as on Linux the call fails with
+    /// EPIPE, and the socket's error stays for the next one.
+    pub(crate) fn was_disconnected(&self, fd: Fd) -> bool {
+        matches!(self.object(fd).map(|o| &o.kind), Ok(Kind::Fresh(settings)) if settings.left.disconnected)
+    }
+
+    /// The socket has no connection and does not listen from now on, whatever state it was in.
+    pub(super) fn take_apart_now(&mut self, fd: Fd) -> Result<(), Errno> {
         match &mut self.object_mut(fd)?.kind {
             Kind::Listener(_) => self.unlisten(fd),
             Kind::Fresh(settings) => {
                 if settings.deferred.take().is_some() {
                     settings.left.error = Some(Errno::ECONNRESET);
                 }
-                settings.left.read_shut = false;
+                (settings.left.read_shut, settings.left.at_end) = (false, false);
                 Ok(())
             }
             Kind::Stream(stream) => {
@@ -56,12 +69,16 @@ impl<T: Transport> Engine<T> {
     pub(super) fn take_apart(&mut self, fd: Fd, error: Option<Errno>) -> Result<(), Errno> {
         let index = self.index(fd)?;
         let conn = self.stream(fd)?.conn;
-        let (options, control) = (self.core.options(conn), self.core.control_name(conn));
+        let (mut options, control) = (self.core.options(conn), self.core.control_name(conn));
+        // As on Linux, the next connection is told anew.
+        options.max_seg = 0;
         let port = self.core.local(conn).port;
-        let settings = Settings::again(self.descriptors.stream_mut(fd)?, options, control);
+        let mss = self.core.info(self.now, conn).map_or(0, |info| info.snd_mss);
+        let mut settings = Settings::again(self.descriptors.stream_mut(fd)?, options, control);
+        settings.extras.max_seg = None;
         let kept = self.core.disconnect(self.now, conn);
         let (bound, any) = (settings.bound, (settings.reuse_port, settings.v6_only));
-        let left = Left { error, read_shut: false, port };
+        let left = Left { error, port, mss, ..Left::default() };
         self.object_mut(fd)?.kind = Kind::Fresh(Box::new(Settings { bound: kept, left, ..settings }));
         self.mark(index, edges(Events::ERROR));
         if let Some(bound) = bound.filter(|_| kept.is_none()) {

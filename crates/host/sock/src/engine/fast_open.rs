@@ -61,6 +61,7 @@ impl<T: Transport> Engine<T> {
         if self.core.may_send_with_syn(self.now, &request, no_cookie) {
             if let Kind::Fresh(settings) = &mut self.object_mut(fd)?.kind {
                 settings.deferred = Some(remote);
+                settings.left.disconnected = false;
             }
             return Ok(());
         }
