@@ -99,7 +99,35 @@ pub const ROWS: &[Row] = &[
         key: "*, data held back: *",
         reason: "Data that MSG_MORE holds back leaves at the latest after 200 ms (tcp(7), `TCP_CORK`). Here a segment \
                  of the peer lets it go before; on Linux one with data does, unless its window and acknowledgment are \
-                 those of the one before.",
+                 those of the one before. What the peer has read, `SIOCOUTQ`, and the peer's close tell which.",
+    },
+    Row {
+        name: "timestamps that are asked for late",
+        kind: Kind::Calls { goes_on: true },
+        key: "recvmsg*, stamps asked for late: flags * name ? cmsg 1:?? n | flags * name ? n",
+        reason: "Data that came before `SO_TIMESTAMP` (socket(7)) was set has a timestamp on Linux if any socket of the \
+                 machine had asked for timestamps by then, and none otherwise. Here it has none.",
+    },
+    Row {
+        name: "a peek that sleeps beside a read",
+        kind: CALLS,
+        key: "recv*MSG_PEEK*, raced by a read: woke: * | woke: *",
+        reason: "What a call with MSG_PEEK tells that sleeps while another one takes the data is not defined (recv(2)): \
+                 Linux counts bytes again that it has seen already, and logs a bug of the application.",
+    },
+    Row {
+        name: "a wait beside a read",
+        kind: Kind::Calls { goes_on: true },
+        key: "*, beside a read asleep: woke: * | woke: *",
+        reason: "Of a poll(2) and a recv(2) of one socket that sleep in two threads, a reset wakes both. Whether the \
+                 poll tells of the error depends on which of them runs first, on either side.",
+    },
+    Row {
+        name: "window updates behind shutdown(SHUT_RD)",
+        kind: CALLS,
+        key: "*, filled behind a shut end: *",
+        reason: "Linux sends no window update once the receiving side is shut, so a peer whose window was full goes on \
+                 when its timer probes the window. RFC 9293, section 3.8.6.2.2, has the update sent, as here.",
     },
     Row {
         name: "timestamps by the options with _NEW",

@@ -39,9 +39,22 @@ struct Walk {
     /// Connections, whatever became of them, and those that an end has closed or shut.
     joined: BTreeSet<File>,
     ended: BTreeSet<File>,
+    /// Connections that the peer has closed, and those with unread data of the peer's.
+    hung_up: BTreeSet<File>,
+    unread: BTreeSet<File>,
     /// Connections of which MSG_MORE holds data back, and those where something came from the peer while it did.
     held: BTreeSet<File>,
     heard: BTreeSet<File>,
+    /// Sockets that asked for timestamps when data had come already.
+    late_stamps: BTreeSet<File>,
+    /// Files that one call read while another one, which peeks, slept.
+    raced: BTreeSet<File>,
+    /// Files for which a wait and a call that takes something slept at once.
+    beside: BTreeSet<File>,
+    /// Connections whose receiving side is shut, those that the peer has filled, and both.
+    read_shut: BTreeSet<File>,
+    filled: BTreeSet<File>,
+    stalled: BTreeSet<File>,
 }
 
 /// A call that slept, and the step that woke it.
@@ -107,19 +120,45 @@ impl Walk {
                 if let Some(file) = self.slots.get(&first) {
                     match step.kind().contains("MSG_MORE") && !matches!(step.arg(3), 1 | 2 | 7 | 8) {
                         true => self.held.insert(*file),
-                        false => self.held.remove(file),
+                        false => self.heard.remove(file) | self.held.remove(file),
                     };
                 }
             }
-            "psend" | "pshut" => {
-                let file = self.peers.get(&first).filter(|file| self.held.contains(file));
-                self.heard.extend(file.copied());
-                if step.name == "pshut" {
-                    self.ended.extend(self.peers.get(&first).copied());
+            "psend" | "pshut" | "pclose" | "pstuff" => {
+                let file = self.peers.get(&first).copied();
+                self.heard.extend(file.filter(|file| self.held.contains(file)));
+                match step.name {
+                    "psend" => self.unread.extend(file),
+                    "pstuff" => {
+                        self.unread.extend(file);
+                        self.filled.extend(file);
+                    }
+                    _ => self.ended.extend(file),
+                }
+                if step.name == "pclose" {
+                    self.hung_up.extend(file);
+                }
+                // A listener resets what it has not accepted.
+                let listens_no_more = step.name == "pclose" || (step.name == "pshut" && second != 1);
+                if let Some(port) = self.peer_ports.get(&first).copied().filter(|_| listens_no_more) {
+                    self.peer_ports.remove(&first);
+                    self.ended.extend(self.outgoing.remove(&port).into_iter().flatten());
                 }
             }
-            "pclose" => self.ended.extend(self.peers.get(&first).copied()),
-            "shutdown" => self.ended.extend(self.slots.get(&first).copied()),
+            "shutdown" => {
+                let file = self.slots.get(&first).copied();
+                self.ended.extend(file);
+                self.read_shut.extend(file.filter(|_| second != 1));
+            }
+            "setopt" if (second, step.arg(2)) == (1, 29) || (second, step.arg(2)) == (1, 35) => {
+                let file = self.slots.get(&first).filter(|file| self.unread.contains(file));
+                self.late_stamps.extend(file.copied());
+            }
+            "recv" | "drain" => {
+                if let Some(file) = self.slots.get(&first).filter(|_| !is_peek(step)) {
+                    self.unread.remove(file);
+                }
+            }
             "pipe" | "pair" => {
                 self.new_file(first);
                 self.new_file(second);
@@ -140,7 +179,13 @@ impl Walk {
             "connect" if matches!(second, 0 | 4 | 8) => {
                 if let Some(file) = self.slots.get(&first) {
                     self.joined.insert(*file);
-                    self.outgoing.entry(step.arg(2)).or_default().push_back(*file);
+                    match self.peer_ports.values().any(|port| *port == step.arg(2)) {
+                        true => self.outgoing.entry(step.arg(2)).or_default().push_back(*file),
+                        // It is refused.
+                        false => {
+                            self.ended.insert(*file);
+                        }
+                    }
                 }
             }
             "plisten" => {
@@ -181,7 +226,18 @@ impl Walk {
             }
             _ => {}
         }
+        self.stalled.extend(self.read_shut.intersection(&self.filled));
     }
+}
+
+/// Returns true for a call that tells what is not acknowledged or not sent.
+fn asks_unsent(step: &Step) -> bool {
+    step.name == "ioctl" && matches!(step.arg(1), 0x5411 | 0x894b)
+}
+
+/// Returns true for a read that leaves what it reads.
+fn is_peek(step: &Step) -> bool {
+    step.name == "recv" && step.arg(2) & i64::from(libc::MSG_PEEK) != 0
 }
 
 /// Walks the steps with the kernel's lines.
@@ -213,15 +269,31 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
         };
         let let_go = closed.filter(|file| asleep(file, &|_| true));
         let takes = |at: usize| matches!(steps[at].name, "recv" | "accept");
-        let sleeps_too = takes(at) && sleepers.iter().any(|sleeper| sleeper.step == at);
-        let shared: Vec<File> =
-            files.iter().copied().filter(|file| sleeps_too && asleep(file, &takes)).collect();
+        let waits = |at: usize| matches!(steps[at].name, "poll" | "select" | "wait");
+        let sleeps = sleepers.iter().any(|sleeper| sleeper.step == at);
+        let both = |file: &File, one: &dyn Fn(usize) -> bool, other: &dyn Fn(usize) -> bool| {
+            sleeps && one(at) && asleep(file, other)
+        };
+        let shared: Vec<File> = files.iter().copied().filter(|file| both(file, &takes, &takes)).collect();
+        let beside = |file: &File| both(file, &takes, &waits) || both(file, &waits, &takes);
+        let beside: Vec<File> = files.iter().copied().filter(beside).collect();
+        let reads = matches!(step.name, "recv" | "drain") && !is_peek(step);
+        let raced: Vec<File> =
+            files.iter().copied().filter(|file| reads && asleep(file, &|at| is_peek(&steps[at]))).collect();
+        walk.beside.extend(beside);
+        walk.raced.extend(raced);
         walk.let_go.extend(let_go);
         walk.shared.extend(shared);
         let answer = format!("{at}:");
         let failed = |line: &String| line.contains(" -1 ") && !line.ends_with("EINPROGRESS");
-        if !lines.iter().any(|line| line.starts_with(&answer) && failed(line)) {
-            walk.take(step);
+        // These go on until an error.
+        let ends = matches!(step.name, "stuff" | "pstuff" | "drain");
+        match lines.iter().find(|line| !ends && line.starts_with(&answer) && failed(line)) {
+            None => walk.take(step),
+            Some(line) if step.name == "connect" && line.ends_with("ECONNREFUSED") => {
+                walk.ended.extend(&files)
+            }
+            Some(_) => {}
         }
         walk.of_step.push(files);
     }
@@ -254,8 +326,19 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
             ", of Multipath TCP"
         }
         () if name == "bind" && concerns(&walk.joined) => ", once connected",
-        () if concerns(&walk.heard) => ", data held back",
+        // What the peer has, what is not sent yet, and how the peer's close ends the connection.
+        () if concerns(&walk.heard)
+            && (name == "precv" || asks_unsent(&steps[at]) || concerns(&walk.hung_up)) =>
+        {
+            ", data held back"
+        }
         () if name == "ioctl" && concerns(&walk.ended) => ", one end closed",
+        () if name == "recv" && concerns(&walk.late_stamps) => ", stamps asked for late",
+        () if steps.get(at).is_some_and(is_peek) && concerns(&walk.raced) => ", raced by a read",
+        () if matches!(name, "poll" | "select" | "wait") && concerns(&walk.beside) => {
+            ", beside a read asleep"
+        }
+        () if concerns(&walk.stalled) => ", filled behind a shut end",
         () => otherwise,
     }
 }

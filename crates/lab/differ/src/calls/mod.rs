@@ -9,6 +9,7 @@
 mod circumstances;
 mod compare;
 mod generate;
+mod kept;
 mod reasons;
 mod sides;
 mod step;
@@ -262,6 +263,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         let side = |millstream| Side::new(&program, millstream, cpu);
         machines.push(Machine { kernel: side(None)?, stack: side(Some(&*ours))? });
     }
+    let kept = machines.first_mut().map_or(Ok(()), kept::check);
     let progress = Progress::new("programs", options.goal(), SystemClock::new().now());
     let state = Mutex::new(State {
         seed: options.seed,
@@ -284,7 +286,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let State { mut progress, counts, findings, explained, by_timing, .. } =
         state.into_inner().unwrap_or_else(PoisonError::into_inner);
     progress.clear();
-    report(options, to, (counts, by_timing), &findings, &explained)
+    report(options, to, (counts, by_timing), &findings, &explained).and(kept)
 }
 
 fn report(

@@ -432,12 +432,16 @@ static void s_recv(struct task *t, const long *a)
     pipe_signals(t, before);
 }
 
-/* Sends until nothing more goes, whatever buffers grow meanwhile. */
+/*
+ * Sends until nothing more goes, whatever buffers grow meanwhile. How much a cork would hold back depends on how much
+ * goes, so it ends before.
+ */
 static void s_stuff(struct task *t, const long *a)
 {
     long n = 0, all = 0;
     int before = pipes;
-    int quiet = 0;
+    int quiet = 0, off = 0;
+    setsockopt(f[a[0]], IPPROTO_TCP, TCP_CORK, &off, sizeof off);
     do
         while ((n = send(f[a[0]], big, sizeof big, MSG_DONTWAIT)) > 0)
             quiet = 0, all += n;

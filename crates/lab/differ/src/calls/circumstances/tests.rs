@@ -69,6 +69,58 @@ fn what_became_of_a_connection_is_known_to_the_calls_that_ask() {
     assert_eq!(circumstance(&steps, 8, &["8: 0".to_owned()], false), "");
 }
 
+/// What MSG_MORE holds back is seen by the peer and by what asks for it, until another send lets it go.
+#[test]
+fn data_held_back_explains_no_other_call() {
+    let rest: [(&str, &[i64]); 7] = [
+        ("send", &[0, 5, 0x8000, 0, 0]),
+        ("psend", &[1, 5, 0]),
+        ("recv", &[0, 5, 0, 0, 0]),
+        ("ioctl", &[0, 0x5411, 0, 0]),
+        ("ioctl", &[0, 0x541b, 0, 0]),
+        ("send", &[0, 5, 0, 0, 0]),
+        ("precv", &[1]),
+    ];
+    let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+    let of = |at: usize| circumstance(&steps[..=at], at, &[format!("{at}: 0")], false);
+    assert_eq!([9, 10, 11, 13].map(of), ["", ", data held back", "", ""]);
+}
+
+#[test]
+fn stamps_are_late_for_data_that_has_come_and_is_not_read() {
+    let rest: [(&str, &[i64]); 7] = [
+        ("psend", &[1, 5, 0]),
+        ("setopt", &[0, 1, 29, 4, 1, 0, 0]),
+        ("recv", &[0, 5, 0, 4, 0]),
+        ("psend", &[2, 5, 0]),
+        ("recv", &[1, 5, 0, 4, 0]),
+        ("setopt", &[1, 1, 29, 4, 1, 0, 0]),
+        ("recv", &[1, 5, 0, 4, 0]),
+    ];
+    let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+    let of = |at: usize| circumstance(&steps, at, &[format!("{}: 0", steps.len() - 1)], false);
+    assert_eq!([9, 11, 13].map(of), [", stamps asked for late", "", ""]);
+}
+
+#[test]
+fn refused_and_unaccepted_connections_have_ended() {
+    let rest: [(&str, &[i64]); 6] = [
+        ("socket", &[2, 2, 1, 0]),
+        ("connect", &[2, 0, 1, -1]),
+        ("socket", &[3, 2, 1, 0]),
+        ("connect", &[3, 0, 7, -1]),
+        ("pshut", &[0, 2]),
+        ("ioctl", &[2, 0x5411, 0, 0]),
+    ];
+    let mut steps = steps(&[&BEGIN[..], &rest[..]].concat());
+    let of = |steps: &[Step]| circumstance(steps, 12, &["12: 0".to_owned()], false);
+    assert_eq!(of(&steps), ", one end closed");
+    steps[12].args[0] = 3;
+    assert_eq!(of(&steps), ", one end closed");
+    steps[12].args[0] = 0;
+    assert_eq!(of(&steps), "");
+}
+
 #[test]
 fn a_socket_of_multipath_tcp_is_known() {
     let steps = steps(&[("socket", &[0, 2, 1, 262]), ("getopt", &[0, 6, 1, 4, 1, 0]), ("name", &[0, 0, 0])]);
