@@ -462,6 +462,15 @@ impl<T: Transport> Engine<T> {
 
     /// See [`crate::Sockets::shutdown`].
     pub fn shutdown(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
+        let done = self.shut(fd, how);
+        if done != Err(Errno::ENOTSOCK) {
+            // As on Linux it is an edge for whatever is ready, also where there is nothing to shut.
+            self.mark(self.index(fd)?, Ready::HUP);
+        }
+        done
+    }
+
+    fn shut(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
         let index = self.index(fd)?;
         match &mut self.object_mut(fd)?.kind {
             Kind::Listener(_) => return if how == Shutdown::Write { Ok(()) } else { self.unlisten(fd) },

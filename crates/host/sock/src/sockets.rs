@@ -55,6 +55,12 @@ impl Ready {
         Ready(self.0 | (self.0 & (Ready::IN.0 | Ready::OUT.0)) << Ready::NAMES)
     }
 
+    /// Adds EPOLLPRI, EPOLLRDBAND and EPOLLWRBAND to edges: on Linux data and room wake those that watch for these.
+    pub(crate) const fn with_urgent(self) -> Ready {
+        let data = if self.any(Ready::IN) { 0x082 } else { 0 };
+        Ready(self.0 | data | if self.any(Ready::OUT) { 0x200 } else { 0 })
+    }
+
     /// May an epoll set watch for this with EPOLLEXCLUSIVE?
     pub(crate) const fn may_be_exclusive(self) -> bool {
         let known = Ready::IN.0 | Ready::OUT.0 | Ready::ERR.0 | Ready::HUP.0 | Ready::EDGE.0;

@@ -148,7 +148,7 @@ impl Watches {
     /// a thread that watches it may not have looked into it since the last.
     pub(crate) fn queue(&mut self, watch: u32, edges: Ready) -> Option<u32> {
         let w = self.watches.get_mut(watch)?;
-        let edges = edges.in_all_names();
+        let edges = edges.in_all_names().with_urgent();
         if w.dead || w.disarmed || !(w.interest | Ready::ERR | Ready::HUP).any(edges) {
             return None;
         }

@@ -192,3 +192,56 @@ fn a_socket_that_was_taken_apart_connects_and_listens_again() {
         }
     }
 }
+
+#[test]
+fn an_edge_comes_with_each_change_that_linux_wakes_for() {
+    const PRI: u32 = 0x002;
+    type Change = fn(&mut World, Fd, Fd);
+    fn nothing(_: &mut World, _: Fd, _: Fd) {}
+    let data: Change = |w, _, peer| assert_eq!(w.server.write(peer, b"x"), Ok(1));
+    let close: Change = |w, _, peer| w.server.close(peer).unwrap();
+    let fin: Change = |w, _, peer| w.server.shutdown(peer, Shutdown::Write).unwrap();
+    let shut_reads: Change = |w, fd, _| w.client.shutdown(fd, Shutdown::Read).unwrap();
+    let shut_writes: Change = |w, fd, _| w.client.shutdown(fd, Shutdown::Write).unwrap();
+    let shut_again: Change = |w, fd, _| {
+        assert_eq!(w.client.shutdown(fd, Shutdown::Both), Err(Errno::ENOTCONN));
+    };
+    // What is watched for, what comes before, the change, and the bits of which a watch is told, whichever changed.
+    let changes: [(&str, u32, [Change; 2], Change, u32); 8] = [
+        ("nothing", OUT, [nothing; 2], nothing, 0),
+        ("data", OUT, [nothing; 2], data, 0),
+        ("data, and urgent data is watched for", OUT | PRI, [nothing; 2], data, OUT),
+        ("the peer's FIN", OUT, [nothing; 2], fin, OUT),
+        ("no more reads", OUT, [nothing; 2], shut_reads, OUT),
+        ("no more writes", OUT, [nothing; 2], shut_writes, OUT),
+        ("the last ACK", OUT, [close, nothing], shut_writes, OUT | HUP),
+        ("shut once more", OUT, [close, shut_writes], shut_again, OUT | HUP),
+    ];
+    for (name, interest, before, change, expected) in changes {
+        let mut w = World::new();
+        let ep = w.client.epoll_create().unwrap();
+        let fd = w.client.socket(Family::V4).unwrap();
+        let peer = put_in_state(&mut w, fd, "established").unwrap();
+        w.client.epoll_ctl(ep, fd, EpollOp::Add(event(Ready(interest) | Ready::EDGE, 1))).unwrap();
+        assert_eq!(collect(&mut w.client, ep), [event(Ready::OUT, 1)], "{name}");
+        for step in before {
+            step(&mut w, fd, peer);
+            w.settle();
+        }
+        collect(&mut w.client, ep);
+        change(&mut w, fd, peer);
+        w.settle();
+        let seen: Vec<_> = collect(&mut w.client, ep).iter().map(|event| event.ready.0).collect();
+        assert_eq!(seen, Vec::from_iter((expected > 0).then_some(expected)), "{name}");
+    }
+    // The acknowledgment of a FIN is a change of its own.
+    let mut w = World::new();
+    let ep = w.client.epoll_create().unwrap();
+    let fd = w.client.socket(Family::V4).unwrap();
+    put_in_state(&mut w, fd, "established");
+    w.client.epoll_ctl(ep, fd, EpollOp::Add(event(Ready::OUT | Ready::EDGE, 1))).unwrap();
+    shut_writes(&mut w, fd, fd);
+    assert_eq!(collect(&mut w.client, ep), [event(Ready::OUT, 1)]);
+    w.settle();
+    assert_eq!(collect(&mut w.client, ep), [event(Ready::OUT, 1)]);
+}
