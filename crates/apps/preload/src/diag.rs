@@ -6,6 +6,7 @@ use crate::limit;
 use crate::table;
 use crate::threads;
 use libc::{c_int, c_void};
+use std::net::SocketAddr;
 
 /// struct nlmsghdr.
 const HEADER: usize = 16;
@@ -22,8 +23,8 @@ const INTERFACE: usize = ID + 36;
 /// The number of the loopback interface in every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// Does a listener at `port` serve the loopback interface alone? `None` if the kernel does not say.
-pub(crate) fn is_fastened(port: u16) -> Option<bool> {
+/// Does a listener for this address serve the loopback interface alone? `None` if the kernel does not say.
+pub(crate) fn is_fastened(to: SocketAddr) -> Option<bool> {
     // SAFETY: numbers alone.
     let fd = limit::own(|| unsafe {
         real::socket(libc::AF_NETLINK, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, libc::NETLINK_INET_DIAG)
@@ -32,12 +33,18 @@ pub(crate) fn is_fastened(port: u16) -> Option<bool> {
         return None;
     }
     let fd = threads::hidden(fd);
-    let found = [libc::AF_INET, libc::AF_INET6].map(|family| ask(fd, family as u8, port));
+    // A listener of IPv6 may take IPv4, too.
+    let families = if to.ip().to_canonical().is_ipv4() {
+        &[libc::AF_INET, libc::AF_INET6][..]
+    } else {
+        &[libc::AF_INET6]
+    };
+    let found =
+        families.iter().try_fold(false, |found, family| Some(found | ask(fd, *family as u8, to.port())?));
     table::remove_hidden(fd);
     // SAFETY: a descriptor of ours that nothing else uses.
     unsafe { real::close(fd) };
-    let [v4, v6] = found;
-    Some(v4? || v6?)
+    found
 }
 
 /// Returns the answer for the listeners of one family.

@@ -617,7 +617,7 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
     leave_to_kernel(held, Traffic::To(named.ip()), why)?;
     report::count_kernels();
     // What is fastened finds those alone that are; the others find what is not, or that nothing listens there.
-    let to_itself = route::is_own(named.ip()) && diag::is_fastened(named.port()).unwrap_or(true);
+    let to_itself = route::is_own(named.ip()) && diag::is_fastened(named).unwrap_or(true);
     fasten(held, fd, to_itself);
     if to_itself {
         // SAFETY: the address that was read above.

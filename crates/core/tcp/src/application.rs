@@ -281,6 +281,10 @@ impl Connection {
     /// ...).
     pub fn set_options(&mut self, cx: &mut Cx<'_>, options: SocketOptions) {
         let old = core::mem::replace(&mut self.options, PackedOptions::from(&options));
+        self.set_pace_cap(options.max_pacing);
+        if self.options.has(Switch::OWN_TIMES) || old.has(Switch::OWN_TIMES) {
+            self.set_times(options.times);
+        }
         if self.state() == State::Closed {
             return;
         }
@@ -290,9 +294,7 @@ impl Connection {
             self.rcv.set_limit(self.options.rcvbuf);
         }
         self.make_room_for_lowat(cx);
-        self.set_pace_cap(options.max_pacing);
         if self.options.has(Switch::OWN_TIMES) || old.has(Switch::OWN_TIMES) {
-            self.set_times(options.times);
             self.refresh_rto(cx.config);
         }
         self.refresh_pacing(cx);

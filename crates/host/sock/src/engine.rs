@@ -149,34 +149,38 @@ impl<T: Transport> Engine<T> {
 
     /// See [`crate::Sockets::bind`].
     pub fn bind(&mut self, fd: Fd, local: Endpoint) -> Result<(), Errno> {
-        if self.is_over(fd) {
-            let (conn, connecting) = (self.stream(fd)?.conn, self.stream(fd)?.connecting);
-            let (error, at_end) = (self.core.take_error(conn), self.core.peer_closed(conn));
-            let max_seg = self.extras(fd).max_seg.unwrap_or(self.core.options(conn).max_seg);
-            self.take_apart(fd, error)?;
-            let settings = self.descriptors.fresh_mut(fd)?;
-            settings.options.max_seg = max_seg;
-            (settings.left.read_shut, settings.left.at_end) = (!connecting, at_end);
-        }
-        let settings = self.descriptors.fresh_mut(fd)?;
-        if settings.bound.is_some() {
-            return Err(Errno::EINVAL);
-        }
-        let any = (settings.reuse_addr, settings.reuse_port, settings.v6_only);
-        let free = settings.free_bind;
-        if settings.v6_only && local.addr.is_v4() {
-            return Err(Errno::EINVAL);
-        }
-        let local = in_family(settings, local)?;
-        let bound = match free {
-            false => self.core.bind(local, any.0, any.1, any.2)?,
-            true => self.core.bind_free(local, any.0, any.1, any.2)?,
+        let (family, binding) = match &self.object(fd)?.kind {
+            // As on Linux it stays what it is, with what can be read and its error.
+            Kind::Stream(stream) if self.is_over(fd) => (family_of(stream), stream.binding),
+            _ => {
+                let settings = self.descriptors.fresh_mut(fd)?;
+                if settings.bound.is_some() {
+                    return Err(Errno::EINVAL);
+                }
+                (settings.family, settings.binding())
+            }
         };
-        let settings = self.descriptors.fresh_mut(fd)?;
-        settings.bound = Some(bound);
-        if settings.family == Family::V6 && !bound.addr.is_v4() && !bound.addr.is_unspecified() {
-            // As on Linux, a socket at one IPv6 address takes no IPv4.
-            settings.v6_only = true;
+        let [reuse_addr, reuse_port, free, v6_only] = [0, 1, 2, 3].map(|bit| binding & 1 << bit != 0);
+        if v6_only && local.addr.is_v4() {
+            return Err(Errno::EINVAL);
+        }
+        let local = in_family(family, v6_only, local)?;
+        let bound = match free {
+            false => self.core.bind(local, reuse_addr, reuse_port, v6_only)?,
+            true => self.core.bind_free(local, reuse_addr, reuse_port, v6_only)?,
+        };
+        // As on Linux, a socket at one IPv6 address takes no IPv4.
+        let v6_only = family == Family::V6 && !bound.addr.is_v4() && !bound.addr.is_unspecified();
+        match &mut self.object_mut(fd)?.kind {
+            Kind::Stream(stream) => {
+                stream.binding |= u8::from(v6_only) << 3;
+                stream.again.get_or_insert_default().bind(bound);
+            }
+            Kind::Fresh(settings) => {
+                settings.v6_only |= v6_only;
+                settings.bound = Some(bound);
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -247,6 +251,7 @@ impl<T: Transport> Engine<T> {
             v6,
             connecting: false,
             read_shut: false,
+            given_up: false,
             binding,
             extras: extras.boxed(),
             again: None,
@@ -287,7 +292,7 @@ impl<T: Transport> Engine<T> {
             Kind::Listener(_) => return Err(Errno::EISCONN),
             _ => return Err(Errno::ENOTSOCK),
         };
-        let remote = in_family(settings, remote)?;
+        let remote = in_family(settings.family, settings.v6_only, remote)?;
         let any = if remote.addr.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
         Ok(Connect {
             local: match settings.bound {
@@ -315,6 +320,9 @@ impl<T: Transport> Engine<T> {
     }
 
     fn connect_again(&mut self, fd: Fd, conn: ConnId, connecting: bool) -> Result<(), Errno> {
+        if self.stream(fd)?.given_up {
+            return Err(Errno::EINVAL);
+        }
         if !connecting {
             return Err(Errno::EISCONN);
         }
@@ -368,7 +376,6 @@ impl<T: Transport> Engine<T> {
                 Ok(n)
             }
             Kind::Fresh(settings) if settings.deferred.is_some() => Err(Errno::EAGAIN),
-            Kind::Fresh(settings) if settings.left.at_end => Ok(0),
             Kind::Fresh(settings) if settings.left.error.is_some() => Err(self.take_left_error(fd)),
             Kind::Fresh(settings) if settings.left.read_shut => Ok(0),
             Kind::Fresh(_) | Kind::Listener(_) => Err(Errno::ENOTCONN),
@@ -484,7 +491,12 @@ impl<T: Transport> Engine<T> {
         let conn = self.stream(fd)?.conn;
         let state = self.core.state(conn);
         match state {
-            State::Closed => return Err(Errno::ENOTCONN),
+            State::Closed => {
+                // As on Linux, an attempt that has failed and was not told cannot be repeated from now on.
+                let stream = self.descriptors.stream_mut(fd)?;
+                stream.given_up |= std::mem::take(&mut stream.connecting);
+                return Err(Errno::ENOTCONN);
+            }
             // An attempt to connect ends with either half.
             State::SynSent => return self.take_apart_now(fd),
             _ => {}
@@ -506,8 +518,9 @@ impl<T: Transport> Engine<T> {
         let Kind::Listener(listener) = &self.object(fd)?.kind else { return Err(Errno::EINVAL) };
         let (id, local, mut settings) = (listener.id, listener.local, listener.settings.clone());
         self.core.close_listener(self.now, id);
-        let any = (settings.reuse_addr, settings.reuse_port, settings.v6_only);
-        settings.bound = Some(self.core.bind_free(local, any.0, any.1, any.2)?);
+        // Its own port, whatever connections it has accepted there.
+        let any = (settings.reuse_port, settings.v6_only);
+        settings.bound = Some(self.core.bind_free(local, true, any.0, any.1)?);
         self.object_mut(fd)?.kind = Kind::Fresh(Box::new(settings));
         let edge = self.readiness(index);
         self.mark(index, edge | Ready::IN);
@@ -533,7 +546,12 @@ impl<T: Transport> Engine<T> {
                 }
             }
             Kind::Listener(listener) => self.core.close_listener(self.now, listener.id),
-            Kind::Stream(stream) => self.core.close(self.now, stream.conn),
+            Kind::Stream(stream) => {
+                self.core.close(self.now, stream.conn);
+                if let Some(held) = stream.held() {
+                    self.core.unbind(held);
+                }
+            }
             Kind::Epoll(set) => self.close_set(set),
             Kind::PipeRead(pipe) => self.close_pipe(pipe, true),
             Kind::PipeWrite(pipe) => self.close_pipe(pipe, false),
@@ -544,8 +562,8 @@ impl<T: Transport> Engine<T> {
     /// The end of the connection or socket: local address.
     pub fn local_addr(&mut self, fd: Fd) -> Result<Endpoint, Errno> {
         if let Ok(stream) = self.stream(fd) {
-            let conn = stream.conn;
-            return Ok(self.core.local(conn));
+            let (conn, held) = (stream.conn, stream.held());
+            return Ok(held.unwrap_or_else(|| self.core.local(conn)));
         }
         match &self.object(fd)?.kind {
             Kind::Fresh(s) => Ok(s.bound.unwrap_or(Endpoint::new(
@@ -732,11 +750,16 @@ fn edges(events: Events) -> Ready {
     TABLE.iter().filter(|(event, _)| events.any(*event)).fold(Ready::NONE, |all, (_, edge)| all | *edge)
 }
 
+/// The family of the socket that a connection has.
+pub(crate) fn family_of(stream: &Stream) -> Family {
+    if stream.v6 { Family::V6 } else { Family::V4 }
+}
+
 /// The endpoint as this socket may use it: an IPv4 socket takes no IPv6 address, an IPv6-only one no IPv4.
-fn in_family(settings: &Settings, endpoint: Endpoint) -> Result<Endpoint, Errno> {
-    match (settings.family, endpoint.addr.is_v4()) {
+fn in_family(family: Family, v6_only: bool, endpoint: Endpoint) -> Result<Endpoint, Errno> {
+    match (family, endpoint.addr.is_v4()) {
         (Family::V4, false) => Err(Errno::EAFNOSUPPORT),
-        (Family::V6, true) if settings.v6_only => Err(Errno::ENETUNREACH),
+        (Family::V6, true) if v6_only => Err(Errno::ENETUNREACH),
         _ => Ok(endpoint),
     }
 }

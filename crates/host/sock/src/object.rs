@@ -48,6 +48,8 @@ pub(crate) struct Stream {
     pub(crate) connecting: bool,
     /// shutdown(SHUT_RD) was called.
     pub(crate) read_shut: bool,
+    /// It was shut after a connect that has failed: another one is EINVAL.
+    pub(crate) given_up: bool,
     /// Options about binding, which a connection keeps and reports: bits of [`Settings::binding`].
     pub(crate) binding: u8,
     /// Rare options, if any of them was ever set.
@@ -56,9 +58,19 @@ pub(crate) struct Stream {
     pub(crate) again: Option<Box<Again>>,
 }
 
+impl Stream {
+    /// Returns the address that the socket was bound to when its connection was over, and has by itself.
+    pub(crate) fn held(&self) -> Option<Endpoint> {
+        self.again.as_ref().and_then(|again| again.bound.filter(|_| again.is_held))
+    }
+}
+
 /// Settings for another connect that a connection does not tell.
+#[derive(Default)]
 pub(crate) struct Again {
     pub(crate) bound: Option<Endpoint>,
+    /// The reservation of `bound` is the socket's, not the connection's.
+    is_held: bool,
     tuned: Vec<(String, i64)>,
     fast_open: FastOpen,
     keys: Option<Arc<Keyring>>,
@@ -69,7 +81,12 @@ impl Again {
     pub(crate) fn of(settings: &Settings) -> Option<Box<Again>> {
         let Settings { bound, tuned, fast_open, keys, .. } = settings.clone();
         let rare = bound.is_some() || !tuned.is_empty() || keys.is_some() || fast_open != FastOpen::default();
-        rare.then(|| Box::new(Again { bound, tuned, fast_open, keys }))
+        rare.then(|| Box::new(Again { bound, is_held: false, tuned, fast_open, keys }))
+    }
+
+    /// The socket is bound, its connection being over.
+    pub(crate) fn bind(&mut self, bound: Endpoint) {
+        (self.bound, self.is_held) = (Some(bound), true);
     }
 }
 
@@ -191,8 +208,6 @@ pub(crate) struct Left {
     pub(crate) error: Option<Errno>,
     /// The receiving side was shut while there was no connection: so it is of the next one.
     pub(crate) read_shut: bool,
-    /// The peer's FIN had come, behind which a read tells no error.
-    pub(crate) at_end: bool,
     /// The connection was disconnected by a call, of which threads that sleep have to hear.
     pub(crate) disconnected: bool,
     /// The port that the connection had, which getsockname(2) goes on telling.
@@ -238,7 +253,7 @@ impl Settings {
     /// Settings of a socket whose connection came to nothing, with that connection's `options` and `control`.
     pub(crate) fn again(stream: &mut Stream, options: SocketOptions, control: &'static str) -> Self {
         let has = |bit: u8| stream.binding & 1 << bit != 0;
-        let family = if stream.v6 { Family::V6 } else { Family::V4 };
+        let family = crate::engine::family_of(stream);
         let mut settings = Settings {
             control: Some(control),
             reuse_addr: has(0),
@@ -249,7 +264,7 @@ impl Settings {
             ..Settings::new(family, options)
         };
         if let Some(again) = stream.again.take() {
-            let Again { bound, tuned, fast_open, keys } = *again;
+            let Again { bound, tuned, fast_open, keys, .. } = *again;
             settings = Settings { bound, tuned, fast_open, keys, ..settings };
         }
         settings

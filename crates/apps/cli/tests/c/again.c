@@ -158,6 +158,61 @@ static void refused_at_once(void)
 }
 
 /* The port of a connection that came to nothing is gone, and so IPV6_V6ONLY is not too late. */
+/* A connect that was refused and not told yet: the socket is bound, or shut, and asked what it is. */
+static void refused_and_then(int is_shut)
+{
+    struct sockaddr_in closed = at(CLIENT, 3219), own = at(SERVER, 3240), name = { 0 };
+    struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), least = -1, value = 0;
+    char text[4];
+    socklen_t len = sizeof name;
+    connect(fd, SA(closed));
+    await(SERVER, fd, 0);
+    told(setsockopt(fd, IPPROTO_TCP, TCP_LINGER2, &least, sizeof least), "TCP_LINGER2 of a refused socket");
+    told(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "", 0), "a policy of no name");
+    if (is_shut)
+        told(shutdown(fd, SHUT_RD), "shutdown of a refused socket");
+    else
+        told(bind(fd, SA(own)), "bind of a refused socket");
+    told(recv(fd, text, 4, 0), "its error");
+    told(recv(fd, text, 4, 0), "and the end");
+    told(listen(fd, 1), "listen");
+    told(connect(fd, SA(closed)), "connect");
+    told(connect(fd, SA(closed)), "connect once more");
+    told(connect(fd, &nowhere, sizeof nowhere), "connect to AF_UNSPEC");
+    told(connect(fd, SA(closed)), "connect after that");
+    getsockname(fd, (struct sockaddr *)&name, &len);
+    told(is_shut ? 0 : ntohs(name.sin_port), "the own port");
+    len = sizeof value;
+    getsockopt(fd, IPPROTO_TCP, TCP_LINGER2, &value, &len);
+    told(value, "TCP_LINGER2");
+    close(fd);
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    told(bind(fd, SA(own)), "the port is free");
+    close(fd);
+}
+
+/* A listener that has accepted a connection is none any more; and one of IPv4 does not take IPv6. */
+static void listens_no_more(void)
+{
+    struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+    struct sockaddr_in6 own6 = at6(SERVER, 3241);
+    struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(3241) }, to = at(SERVER, 3241);
+    int fd = socket(AF_INET, SOCK_STREAM, 0), other = socket(AF_INET6, SOCK_STREAM, 0);
+    int client = new_socket(CLIENT, AF_INET);
+    bind(fd, SA(any));
+    listen(fd, 4);
+    ready(SERVER, fd, 0);
+    raw_connect(client, SA(to));
+    ready(SERVER, fd, POLLIN);
+    int server = accept(fd, NULL, NULL);
+    told(connect(other, SA(own6)), "connect to the own IPv6 address");
+    told(connect(fd, &nowhere, sizeof nowhere), "connect to AF_UNSPEC of a listener");
+    close(fd);
+    close(other);
+    hang_up(server, client);
+}
+
 static void v6_only_again(void)
 {
     struct sockaddr_in6 closed = at6(CLIENT, 3219);
@@ -177,6 +232,9 @@ static void again(void)
     int there = peers_listener(3220);
     refused_at_once();
     v6_only_again();
+    refused_and_then(0);
+    refused_and_then(1);
+    listens_no_more();
     connects_to_busy();
     for (int way = 0; way < 4; way++)
         for (int watched = 0; watched < 2 - (way == 2); watched++)

@@ -32,7 +32,7 @@ impl<T: Transport> Engine<T> {
                 if settings.deferred.take().is_some() {
                     settings.left.error = Some(Errno::ECONNRESET);
                 }
-                (settings.left.read_shut, settings.left.at_end) = (false, false);
+                settings.left.read_shut = false;
                 Ok(())
             }
             Kind::Stream(stream) => {
@@ -73,10 +73,11 @@ impl<T: Transport> Engine<T> {
         // As on Linux, the next connection is told anew.
         options.max_seg = 0;
         let port = self.core.local(conn).port;
+        let held = self.stream(fd)?.held();
         let mss = self.core.info(self.now, conn).map_or(0, |info| info.snd_mss);
         let mut settings = Settings::again(self.descriptors.stream_mut(fd)?, options, control);
         settings.extras.max_seg = None;
-        let kept = self.core.disconnect(self.now, conn);
+        let kept = self.core.disconnect(self.now, conn).or(held);
         let (bound, any) = (settings.bound, (settings.reuse_port, settings.v6_only));
         let left = Left { error, port, mss, ..Left::default() };
         self.object_mut(fd)?.kind = Kind::Fresh(Box::new(Settings { bound: kept, left, ..settings }));

@@ -78,7 +78,16 @@ impl<T: Transport> Engine<T> {
         let Kind::Fresh(settings) = &object.kind else { return Err(Errno::ENOTSOCK) };
         let (v6, binding, again) = (settings.family == Family::V6, settings.binding(), Again::of(settings));
         let read_shut = settings.left.read_shut;
-        object.kind = Kind::Stream(Stream { conn, v6, connecting: true, read_shut, binding, extras, again });
+        object.kind = Kind::Stream(Stream {
+            conn,
+            v6,
+            connecting: true,
+            read_shut,
+            given_up: false,
+            binding,
+            extras,
+            again,
+        });
         Ok(())
     }
 }

@@ -146,7 +146,9 @@ impl<T: Transport> Engine<T> {
             0 => u32::from(self.core.peer_closed(conn)),
             left => left,
         });
-        let arrived = if dates.arrivals() && len > 0 { self.core.last_read_arrived(conn) } else { None };
+        // As on Linux a read of nothing tells of what is there.
+        let is_there = len > 0 || self.core.readable(conn) > 0;
+        let arrived = if dates.arrivals() && is_there { self.core.last_read_arrived(conn) } else { None };
         Received { len, left, arrived }
     }
 }

@@ -245,3 +245,35 @@ fn an_edge_comes_with_each_change_that_linux_wakes_for() {
     w.settle();
     assert_eq!(collect(&mut w.client, ep), [event(Ready::OUT, 1)]);
 }
+
+#[test]
+fn a_socket_that_is_bound_when_its_connection_is_over_stays_what_it_is() {
+    let mut w = World::new();
+    let fd = w.client.socket(Family::V4).unwrap();
+    let peer = put_in_state(&mut w, fd, "unread data").unwrap();
+    w.server.close(peer).unwrap();
+    w.settle();
+    assert_eq!(w.client.write(fd, b"x"), Ok(1));
+    w.settle();
+    assert_eq!(w.client.bind(fd, Endpoint::new(CLIENT, 77)), Ok(()));
+    assert_eq!(w.client.local_addr(fd).unwrap().port, 77);
+    assert_eq!(w.client.bind(fd, Endpoint::new(CLIENT, 78)), Err(Errno::EINVAL));
+    assert_eq!(w.client.read(fd, &mut [0; 8]), Ok(4), "what came before");
+    assert_eq!(w.client.listen(fd, 1), Err(Errno::EINVAL));
+    let other = w.client.socket(Family::V4).unwrap();
+    assert_eq!(w.client.bind(other, Endpoint::new(CLIENT, 77)), Err(Errno::EADDRINUSE));
+    // Taken apart it keeps the port, and closed gives it back.
+    assert_eq!(w.client.disconnect(fd), Ok(()));
+    assert_eq!(w.client.local_addr(fd).unwrap().port, 77);
+    assert_eq!(w.client.bind(other, Endpoint::new(CLIENT, 77)), Err(Errno::EADDRINUSE));
+    w.client.close(fd).unwrap();
+    assert_eq!(w.client.bind(other, Endpoint::new(CLIENT, 77)), Ok(()));
+    w.client.close(other).unwrap();
+    // So does one that is closed as it is.
+    let fd = w.client.socket(Family::V4).unwrap();
+    put_in_state(&mut w, fd, "refused");
+    assert_eq!(w.client.bind(fd, Endpoint::new(CLIENT, 77)), Ok(()));
+    w.client.close(fd).unwrap();
+    let other = w.client.socket(Family::V4).unwrap();
+    assert_eq!(w.client.bind(other, Endpoint::new(CLIENT, 77)), Ok(()));
+}
