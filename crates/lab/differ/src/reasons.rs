@@ -62,8 +62,8 @@ pub const ROWS: &[Row] = &[
         name: "several reads of one socket",
         kind: CALLS,
         key: "*, several reads asleep: *",
-        reason: "Which of several calls that sleep for data of one socket gets it is not defined: recv(2) and \
-                 accept(2) promise no order.",
+        reason: "Which of several calls that sleep for data of one socket, or for events of one set, gets them is not \
+                 defined: recv(2), accept(2) and epoll_wait(2) promise no order.",
     },
     Row {
         name: "SIOCOUTQ after a reset",
@@ -78,6 +78,13 @@ pub const ROWS: &[Row] = &[
         key: "getsockopt SO_PROTOCOL, of Multipath TCP: 0 len ? 0x0601* | 0 len ? 0x0600*",
         reason: "RFC 8684, section 3.7, has a host do without Multipath TCP where the other one does not have it. Here \
                  a socket of IPPROTO_MPTCP is one of TCP from the beginning, and `SO_PROTOCOL` tells so.",
+    },
+    Row {
+        name: "SIOCATMARK of a Multipath TCP socket",
+        kind: Kind::Calls { goes_on: true },
+        key: "ioctl 0x8905, of Multipath TCP: -1 ENOTTY | *",
+        reason: "Linux's Multipath TCP has no urgent data. Here the socket is one of TCP (RFC 8684, section 3.7), with all \
+                 of TCP's.",
     },
     Row {
         name: "options of a Multipath TCP socket",
@@ -132,7 +139,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "timestamps by the options with _NEW",
         kind: Kind::Calls { goes_on: true },
-        key: "recvmsg*: flags * name ? cmsg 1:6? n | flags * name ? n",
+        key: "recvmsg*: *flags * name ? cmsg 1:6? * | *flags * name ? ?",
         reason: "A socket that is not connected is the kernel's, which takes `SO_TIMESTAMP_NEW` and the like. On a \
                  connection of the stack they are refused, so what was set before brings nothing.",
     },

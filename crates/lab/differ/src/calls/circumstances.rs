@@ -32,7 +32,7 @@ struct Walk {
     relayed: BTreeSet<File>,
     /// Files that were closed while a call on them slept.
     let_go: BTreeSet<File>,
-    /// Files of which several calls that take something slept at once.
+    /// Files of which several calls that take something slept at once: reads of a socket, or waits for a set.
     shared: BTreeSet<File>,
     /// Sockets of Multipath TCP.
     multipath: BTreeSet<File>,
@@ -42,6 +42,8 @@ struct Walk {
     /// Connections that the peer has closed, and those with unread data of the peer's.
     hung_up: BTreeSet<File>,
     unread: BTreeSet<File>,
+    /// Slots of the peer's that it has closed or shut, perhaps before they were accepted.
+    over: BTreeSet<i64>,
     /// Connections of which MSG_MORE holds data back, and those where something came from the peer while it did.
     held: BTreeSet<File>,
     heard: BTreeSet<File>,
@@ -107,13 +109,22 @@ impl Walk {
     fn take(&mut self, step: &Step) {
         let (first, second) = (step.arg(0), step.arg(1));
         match step.name {
+            "pclose" | "pshut" => self.over.insert(first),
+            "pconnect" => self.over.remove(&first),
+            _ => false,
+        };
+        match step.name {
             "socket" => {
                 let file = self.new_file(first);
                 if step.arg(3) == i64::from(libc::IPPROTO_MPTCP) {
                     self.multipath.insert(file);
                 }
             }
-            "epoll" | "eventfd" => {
+            "epoll" => {
+                let set = self.new_file(first);
+                self.watched.entry(set).or_default();
+            }
+            "eventfd" => {
                 self.new_file(first);
             }
             "send" => {
@@ -188,6 +199,10 @@ impl Walk {
                     }
                 }
             }
+            // To AF_UNSPEC.
+            "connect" if second == 12 => {
+                self.ended.extend(self.slots.get(&first).copied());
+            }
             "plisten" => {
                 self.peer_ports.insert(first, second);
             }
@@ -214,6 +229,7 @@ impl Walk {
                 let Some(port) = port else { return };
                 match self.incoming.get_mut(&port).and_then(VecDeque::pop_front) {
                     Some(peer) => {
+                        self.ended.extend(self.over.contains(&peer).then_some(file));
                         self.peers.insert(peer, file);
                     }
                     None => self.accepting.entry(port).or_default().push_back(file),
@@ -274,7 +290,12 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
         let both = |file: &File, one: &dyn Fn(usize) -> bool, other: &dyn Fn(usize) -> bool| {
             sleeps && one(at) && asleep(file, other)
         };
-        let shared: Vec<File> = files.iter().copied().filter(|file| both(file, &takes, &takes)).collect();
+        // Or waits of one set.
+        let in_set = |at: usize| steps[at].name == "wait";
+        let shares = |file: &File| {
+            both(file, &takes, &takes) || walk.watched.contains_key(file) && both(file, &in_set, &in_set)
+        };
+        let shared: Vec<File> = files.iter().copied().filter(shares).collect();
         let beside = |file: &File| both(file, &takes, &waits) || both(file, &waits, &takes);
         let beside: Vec<File> = files.iter().copied().filter(beside).collect();
         let reads = matches!(step.name, "recv" | "drain") && !is_peek(step);
@@ -322,7 +343,7 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
         () if concerns(&walk.relayed) => ", after a child",
         () if concerns(&walk.let_go) => ", closed while a call slept",
         () if concerns(&walk.shared) => ", several reads asleep",
-        () if (name.ends_with("etopt") || name == "recv") && concerns(&walk.multipath) => {
+        () if (name.ends_with("etopt") || matches!(name, "recv" | "ioctl")) && concerns(&walk.multipath) => {
             ", of Multipath TCP"
         }
         () if name == "bind" && concerns(&walk.joined) => ", once connected",

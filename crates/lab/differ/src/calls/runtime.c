@@ -625,8 +625,14 @@ static void s_ctl(struct task *t, const long *a)
     tell(t, epoll_ctl(f[a[0]], (int)a[1], f[a[2]], a[4] ? NULL : &event));
 }
 
+/* Events of one slot may be of several descriptors, which it had one after the other. Their order means nothing. */
 static void show_events(struct task *t, struct epoll_event *all, long n)
 {
+    for (long i = 1; i < n; i++)
+        for (long k = i; k > 0 && all[k - 1].events < all[k].events; k--) {
+            struct epoll_event other = all[k];
+            all[k] = all[k - 1], all[k - 1] = other;
+        }
     for (int slot = 0; slot < SLOTS; slot++)
         for (long i = 0; i < n; i++)
             if (all[i].data.u32 == (uint32_t)slot)
