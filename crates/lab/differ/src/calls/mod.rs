@@ -35,8 +35,9 @@ const INTERPRETER: &str = include_str!("interpreter.c");
 pub const REPEATS: usize = 6;
 /// Programs with a difference that no second run shows, from which on it counts.
 pub const RARE: usize = 3;
-/// Candidates that are run to make a program smaller.
+/// Candidates that are run to make a program smaller, and those where each takes the time limit.
 const TRIES: usize = 160;
+const TRIES_IN_VAIN: usize = 12;
 /// Differences that are made smaller; more are counted alone.
 const SHRUNK_MAX: usize = 60;
 
@@ -51,16 +52,22 @@ struct Finding {
 }
 
 struct Machine {
+    cpu: usize,
     kernel: Side,
     stack: Side,
+    /// For programs with children. The thread that relays their connections leads the stack from the first one on,
+    /// which makes each round trip half as long again.
+    relaying: Side,
 }
 
 impl Machine {
     /// Runs a program on both sides at once.
     fn run(&mut self, steps: &[Step]) -> Result<(Vec<String>, Vec<String>), String> {
+        let has_child = steps.iter().any(|step| step.name == "child");
+        let stack = if has_child { &mut self.relaying } else { &mut self.stack };
         self.kernel.begin(steps)?;
-        self.stack.begin(steps)?;
-        Ok((self.kernel.results()?, self.stack.results()?))
+        stack.begin(steps)?;
+        Ok((self.kernel.results()?, stack.results()?))
     }
 
     /// Returns the difference of one run.
@@ -77,6 +84,7 @@ impl Machine {
     fn seen_again(&mut self, steps: &[Step], first: &Difference) -> Result<Option<usize>, String> {
         self.kernel.restart()?;
         self.stack.restart()?;
+        self.relaying.restart()?;
         let mut seen = 0;
         for _ in 0..REPEATS {
             let (kernel, stack) = self.run(steps)?;
@@ -103,9 +111,11 @@ impl Machine {
 
     /// Returns the smallest program found that shows the difference, and how it shows it.
     fn shrink(&mut self, steps: Vec<Step>, first: Difference) -> Result<(Vec<Step>, Difference), String> {
+        let hangs = first.stack.ends_with("hangs");
+        let tries = if hangs { TRIES_IN_VAIN } else { TRIES };
         let mut small =
-            shrink::steps(&steps, TRIES, |candidate| self.shows(candidate, |found| found.key == first.key));
-        for at in 0..small.len() {
+            shrink::steps(&steps, tries, |candidate| self.shows(candidate, |found| found.key == first.key));
+        for at in 0..if hangs { 0 } else { small.len() } {
             while let Some(plainer) = small[at].plainer().into_iter().find_map(|step| {
                 let mut candidate = small.clone();
                 candidate[at] = step;
@@ -222,6 +232,7 @@ impl Machine {
         let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
         let clock = SystemClock::new();
         let started = clock.now();
+        sides::stay_on(self.cpu)?;
         loop {
             let Some(seed) = lock().next(options, started, clock.now()) else { return Ok(()) };
             let steps = generate::program(seed);
@@ -261,7 +272,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     let mut machines = Vec::new();
     for cpu in sides::processors()? {
         let side = |millstream| Side::new(&program, millstream, cpu);
-        machines.push(Machine { kernel: side(None)?, stack: side(Some(&*ours))? });
+        let [stack, relaying] = [side(Some(&*ours))?, side(Some(&*ours))?];
+        machines.push(Machine { cpu, kernel: side(None)?, stack, relaying });
     }
     let kept = machines.first_mut().map_or(Ok(()), kept::check);
     let progress = Progress::new("programs", options.goal(), SystemClock::new().now());

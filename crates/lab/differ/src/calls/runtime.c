@@ -4,11 +4,10 @@
  * used by the system calls themselves, past the C library.
  *
  * No step waits for a time. After each step a byte goes from the peer to the program and back over a connection of
- * their own, three times; once after a step that can only make room at the peer, never after one that sends nothing.
- * The link keeps its order, so all that either end had sent by then has been seen by the other.
- * A call that may block runs in a thread of its own. Each step ends when every such call has returned or is asleep:
- * found sleeping three or eight times, with such a round trip after each. A call that a step wakes is told behind
- * that step.
+ * their own, until the link's counters say that nothing else was on it, and three times at most; never after a step
+ * that sends nothing. The link keeps its order, so all that either end had sent by then has been seen by the other.
+ * A call that may block runs in a thread of its own. Each step ends when every such call has returned or is asleep: in
+ * a system call that waits for an event, with a round trip before. A call that a step wakes is told behind that step.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -57,20 +56,26 @@ struct task {
     const struct step *step;
     void (*run)(struct task *, const long *);
     volatile int tid, has_work, started, done;
+    /* Of /proc, the system call that the thread is in. */
+    int call;
     pthread_t thread;
+    pthread_cond_t work;
 };
 
 enum { WORKERS = 4 };
 static struct task workers[WORKERS], plain;
 static int f[SLOTS], p[SLOTS], mark[2] = { -1, -1 }, home, away, base, in_child, on_stack;
-static int own[256], owned, theirs[64], ends;
+static int own[256], owned, theirs[64], ends, counters[2] = { -1, -1 };
+/* Packets on the link when the last round trip was over; -1 where the kernel does not say. */
+static long counted;
+/* The link's counters do not tell all: a connection to itself, or one that a thread relays for a child. */
+static int is_hidden;
 static volatile int now_at, handled;
 static __thread int pipes;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 static char *edge, big[70000];
 
-static void round_trip(void);
+static long round_trip(void);
 
 static long raw(long number, long a, long b, long c, long d, long e, long g)
 {
@@ -105,13 +110,17 @@ static const char *error(void)
     return name ? name : "?";
 }
 
-/* Round trips until four in a row brought nothing; errno stays that of the call before. */
+/* A round trip, unless one brought nothing and was alone on the link, or four brought nothing; errno stays. */
 static int again(int *quiet)
 {
+    static long others;
     int e = errno;
-    round_trip();
+    if (*quiet == 4 || (*quiet > 0 && others == 0))
+        return 0;
+    others = round_trip();
     errno = e;
-    return ++*quiet < 4;
+    ++*quiet;
+    return 1;
 }
 
 /* A result, with the error if there is one. */
@@ -151,13 +160,46 @@ static void fail(const char *what)
     RAW(exit_group, 4);
 }
 
-/* Sends a byte to the program and back. */
-static void round_trip(void)
+/* Packets that went over the link so far, in either direction; -1 where the kernel does not say. */
+static long packets(void)
+{
+    long all = 0;
+    for (int i = 0; i < 2; i++) {
+        char text[32];
+        long n = RAW(pread64, counters[i], text, sizeof text - 1, 0);
+        if (n < 0)
+            return -1;
+        text[n] = 0;
+        all += strtol(text, NULL, 10);
+    }
+    return all;
+}
+
+/* A stack that sends when the program waits does so here. */
+static void turn(void)
+{
+    struct pollfd row = { .fd = mark[0], .events = POLLIN };
+    if (on_stack)
+        poll(&row, 1, 0);
+}
+
+/* Has nothing been on the link since the last round trip? */
+static int is_quiet(void)
+{
+    if (is_hidden || counted < 0)
+        return 0;
+    turn();
+    return packets() == counted;
+}
+
+/* Sends a byte to the program and back. Returns how many other packets went over the link meanwhile. */
+static long round_trip(void)
 {
     char c = 'm';
     int on = 1;
     if (in_child)
-        return;
+        return 0;
+    long before = packets();
     for (int k = 0; k < SLOTS; k++)
         if (p[k] >= 0)
             RAW(setsockopt, p[k], IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
@@ -173,12 +215,15 @@ static void round_trip(void)
     }
     if (send(mark[0], &c, 1, MSG_NOSIGNAL) != 1)
         fail("the control connection ended");
-    /* A stack that sends when the program waits does so here. */
-    struct pollfd row = { .fd = mark[0], .events = POLLIN };
-    poll(&row, 1, 0);
-    row.fd = mark[1];
-    if (RAW(poll, &row, 1, 3000) != 1 || RAW(recvfrom, mark[1], &c, 1) != 1)
-        fail("the control connection ended");
+    turn();
+    if (RAW(recvfrom, mark[1], &c, 1, MSG_DONTWAIT) != 1) {
+        struct pollfd row = { .fd = mark[1], .events = POLLIN };
+        if (RAW(poll, &row, 1, 3000) != 1 || RAW(recvfrom, mark[1], &c, 1) != 1)
+            fail("the control connection ended");
+    }
+    counted = packets();
+    /* The byte, its echo and the peer's acknowledgment are its own. */
+    return is_hidden || counted < 0 ? 1 : counted - before > 3 ? counted - before - 3 : 0;
 }
 
 /* Fills in an address; its length. `kind` as in the list of the generator. */
@@ -294,6 +339,7 @@ static void s_connect(struct task *t, const long *a)
     struct sockaddr_storage addr;
     const void *at;
     socklen_t len = address(&addr, a[1], a[2], &at);
+    is_hidden |= a[1] % 4 != 0;
     tell(t, connect(f[a[0]], at, (socklen_t)cut(len, a[3])));
 }
 
@@ -902,7 +948,7 @@ static void *worker(void *at)
     for (;;) {
         pthread_mutex_lock(&lock);
         while (!t->has_work || t->done)
-            pthread_cond_wait(&work, &lock);
+            pthread_cond_wait(&t->work, &lock);
         pthread_mutex_unlock(&lock);
         t->started = 1;
         t->run(t, t->step->a);
@@ -911,16 +957,39 @@ static void *worker(void *at)
     return NULL;
 }
 
-static char state_of(int tid)
+/* Opens a file for good, at a number that no program gets. */
+static int open_beside(const char *path)
 {
-    char path[64], text[600];
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
     int fd = (int)RAW(open, path, O_RDONLY | O_CLOEXEC);
-    long n = RAW(read, fd, text, sizeof text - 1);
+    int high = fd < 0 ? -1 : (int)RAW(fcntl, fd, F_DUPFD_CLOEXEC, 600);
+    if (high < 0)
+        return fd;
     RAW(close, fd);
-    text[n < 0 ? 0 : n] = 0;
-    char *at = strrchr(text, ')');
-    return at ? at[2] : '?';
+    return high;
+}
+
+enum { BUSY, NAPS, SLEEPS };
+
+/*
+ * What a call in a thread does. A nap ends by itself, and a futex is also a lock that is about to be free.
+ */
+static int state_of(struct task *t)
+{
+    char path[64], text[200];
+    if (!t->started)
+        return BUSY;
+    if (t->call < 0) {
+        snprintf(path, sizeof path, "/proc/self/task/%d/syscall", t->tid);
+        t->call = open_beside(path);
+    }
+    long n = RAW(pread64, t->call, text, sizeof text - 1, 0);
+    if (n < 0)
+        fail("/proc/self/task/*/syscall");
+    text[n] = 0;
+    if (text[0] < '0' || text[0] > '9')
+        return BUSY;
+    long call = strtol(text, NULL, 10);
+    return call == SYS_nanosleep || call == SYS_clock_nanosleep || call == SYS_futex ? NAPS : SLEEPS;
 }
 
 static int has_ended(struct task *t)
@@ -928,7 +997,7 @@ static int has_ended(struct task *t)
     return __atomic_load_n(&t->done, __ATOMIC_ACQUIRE);
 }
 
-/* Round trips after a step where no call sleeps. */
+/* Most round trips after a step where no call sleeps. */
 static int trips(const char *name)
 {
     static const char *const NONE[] = { "socket",  "bind",  "getopt", "name",  "fcntl",  "ioctl",
@@ -944,27 +1013,46 @@ static int trips(const char *name)
     return 3;
 }
 
+/* The state of the calls in threads, which run first if they can; SLEEPS if there is none. */
+static int look(int *some)
+{
+    int all = BUSY;
+    for (int tries = 0; tries < 20 && all == BUSY; tries++) {
+        if (tries > 0)
+            sched_yield();
+        all = SLEEPS, *some = 0;
+        for (int i = 0; i < WORKERS; i++) {
+            if (!workers[i].has_work || has_ended(&workers[i]))
+                continue;
+            int state = state_of(&workers[i]);
+            all = state < all ? state : all;
+            *some = 1;
+        }
+    }
+    return all;
+}
+
 /*
- * Waits until each call in a thread has ended or sleeps: several times in a row, with a round trip after each. An
- * exchange of packets that the step began, such as a handshake, is over by then. The program's time limit ends a wait
- * that does not end.
+ * Waits until each call in a thread has ended or sleeps, and nothing is on the link: an exchange of packets that the
+ * step began, such as a handshake, is over by then. The program's time limit ends a wait that does not end.
  */
 static void settle(const char *name)
 {
-    /* A thread of the stack's may nap for as long as two round trips take. */
-    int count = trips(name), asleep = on_stack ? 8 : 3;
-    for (int i = 0; i < WORKERS; i++)
-        if (workers[i].has_work)
-            count = asleep;
-    for (int quiet = 0; quiet < count; quiet++) {
-        for (int i = 0; i < WORKERS; i++) {
-            struct task *t = &workers[i];
-            if (t->has_work && !has_ended(t) && (!t->started || state_of(t->tid) != 'S'))
-                quiet = -1;
+    int some, most = trips(name);
+    if (look(&some) == SLEEPS && (most == 0 || is_quiet()))
+        return;
+    for (int quiet = 0;;) {
+        long others = round_trip();
+        int state = look(&some);
+        if (state == BUSY) {
+            quiet = 0;
+            continue;
         }
-        if (quiet < 0)
-            sched_yield();
-        round_trip();
+        /* A thread of the stack's may nap for as long as two round trips take. */
+        int limit = some ? on_stack ? 8 : 3 : most;
+        int enough = some && on_stack ? 2 : 1;
+        if (++quiet >= limit || (quiet >= enough && others == 0 && state == SLEEPS && packets() == counted))
+            return;
     }
 }
 
@@ -1033,6 +1121,7 @@ static void run_child(const struct step *s, int number, int count, long how)
 {
     int two[2];
     char text[8000];
+    is_hidden = 1;
     if (pipe(two) < 0)
         fail("pipe");
     fflush(stdout);
@@ -1081,34 +1170,40 @@ static void reset_signals(void)
     handled = 0;
 }
 
+/* Ends the calls that still sleep: by what their peers did, or by a signal. */
+static void end_calls(void)
+{
+    for (int tries = 0;; tries++) {
+        int some;
+        look(&some);
+        if (!some)
+            break;
+        if (tries == 400)
+            fail("a call that no signal ends");
+        if (tries == 1)
+            reset_signals();
+        for (int i = 0; i < WORKERS && tries > 0; i++)
+            if (workers[i].has_work && !has_ended(&workers[i]))
+                pthread_kill(workers[i].thread, SIGUSR1);
+        round_trip();
+        if (tries > 20)
+            usleep(5000);
+        else
+            sched_yield();
+    }
+    for (int i = 0; i < WORKERS; i++)
+        workers[i].has_work = 0;
+}
+
 static void clean_up(void)
 {
+    struct linger now = { 1, 0 };
     for (int i = 0; i < SLOTS; i++)
         p[i] = -1;
     for (int i = 0; i < ends; i++)
         peer_end(&theirs[i], 1);
     ends = 0;
-    round_trip();
-    for (int turn = 0; turn < 400; turn++) {
-        int busy = 0;
-        for (int i = 0; i < WORKERS; i++) {
-            if (workers[i].has_work && workers[i].done)
-                workers[i].has_work = 0;
-            if (workers[i].has_work) {
-                busy = 1;
-                pthread_kill(workers[i].thread, SIGUSR1);
-            }
-        }
-        if (!busy)
-            break;
-        if (turn == 399)
-            fail("a call that no signal ends");
-        if (turn == 0)
-            reset_signals();
-        round_trip();
-        usleep(turn > 20 ? 5000 : 200);
-    }
-    struct linger now = { 1, 0 };
+    end_calls();
     for (int i = 0; i < owned; i++)
         if (own[i] >= 0) {
             setsockopt(own[i], SOL_SOCKET, SO_LINGER, &now, sizeof now);
@@ -1122,7 +1217,7 @@ static void run_program(const struct step *s, int count)
     alarm(15);
     for (int i = 0; i < SLOTS; i++)
         f[i] = p[i] = -1;
-    owned = 0;
+    owned = is_hidden = 0;
     base = base < 20000 || base > 58000 ? 20000 : base + 8;
     reset_signals();
     for (int i = 0; i < count; i++) {
@@ -1150,7 +1245,7 @@ static void run_program(const struct step *s, int count)
             pthread_mutex_lock(&lock);
             t->at = 0, t->out[0] = 0, t->number = i, t->step = &s[i], t->run = function(s[i].name);
             t->started = t->done = 0, t->has_work = 1;
-            pthread_cond_broadcast(&work);
+            pthread_cond_signal(&t->work);
             pthread_mutex_unlock(&lock);
         } else {
             run_plain(&s[i], i);
@@ -1204,9 +1299,14 @@ static void begin(int argc, char **argv)
         fail("memory");
     for (int i = 0; i < SLOTS; i++)
         f[i] = p[i] = -1;
-    for (int i = 0; i < WORKERS; i++)
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i].call = -1;
+        pthread_cond_init(&workers[i].work, NULL);
         if (pthread_create(&workers[i].thread, NULL, worker, &workers[i]))
             fail("threads");
+    }
+    counters[0] = open_beside("/sys/class/net/ms0/statistics/rx_packets");
+    counters[1] = open_beside("/sys/class/net/ms0/statistics/tx_packets");
     base = MARK_PORT;
     int listener = peer_socket(AF_INET);
     socklen_t len = address(&addr, 1, 0, &at);

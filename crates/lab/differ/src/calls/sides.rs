@@ -2,20 +2,43 @@
 
 use super::step::Step;
 use bench::bed::{Bed, sh};
-use std::io::{BufRead as _, BufReader, Write as _};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 /// A program that says nothing for so long hangs.
-const LIMIT: Duration = Duration::from_secs(25);
+const LIMIT: Timespec = Timespec { tv_sec: 25, tv_nsec: 0 };
 
 struct Running {
     child: Child,
     to: ChildStdin,
-    lines: Receiver<String>,
+    from: ChildStdout,
+    /// Bytes that were read and not asked for yet.
+    text: Vec<u8>,
+}
+
+impl Running {
+    /// Returns the next line, or `None` if the program ended or hangs.
+    fn line(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
+                let line = String::from_utf8_lossy(&self.text[..end]).into_owned();
+                self.text.drain(..=end);
+                return Some(line);
+            }
+            let mut row = [PollFd::new(&self.from, PollFlags::IN)];
+            if poll(&mut row, Some(&LIMIT)).ok()? == 0 {
+                return None;
+            }
+            let mut more = [0; 1 << 14];
+            let count = self.from.read(&mut more).ok().filter(|count| *count > 0)?;
+            self.text.extend_from_slice(&more[..count]);
+        }
+    }
 }
 
 /// One side of the comparison. Its interpreter is started when it is needed, and again after it has ended.
@@ -68,10 +91,10 @@ impl Side {
     /// Starts the interpreter. A link is free again some time after the process that had it was killed.
     fn start(&mut self) -> Result<(), String> {
         for _ in 0..40 {
-            let running = self.spawn()?;
-            let first = running.lines.recv_timeout(LIMIT);
+            let mut running = self.spawn()?;
+            let first = running.line();
             self.running = Some(running);
-            if first.as_deref() == Ok("ready") {
+            if first.as_deref() == Some("ready") {
                 return Ok(());
             }
             self.restart()?;
@@ -94,15 +117,7 @@ impl Side {
             .map_err(|e| format!("ip: {e}"))?;
         let to = child.stdin.take().ok_or("no input")?;
         let from = child.stdout.take().ok_or("no output")?;
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(from).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        Ok(Running { child, to, lines })
+        Ok(Running { child, to, from, text: Vec::new() })
     }
 
     /// Ends the interpreter: the next program finds a fresh one.
@@ -112,9 +127,9 @@ impl Side {
     pub(super) fn restart(&mut self) -> Result<(), String> {
         if let Some(mut running) = self.running.take() {
             // Children of a program that has ended may still hold the link. Where there are none, kill says so.
-            let killed = sh("kill", &["-KILL", "--", &format!("-{}", running.child.id())]);
+            let killed = kill_process_group(Pid::from_child(&running.child), Signal::KILL);
             if running.child.try_wait().map_err(|e| e.to_string())?.is_none() {
-                killed?;
+                killed.map_err(|e| format!("the interpreter cannot be killed: {e}"))?;
             }
             running.child.wait().map_err(|e| e.to_string())?;
         }
@@ -142,13 +157,13 @@ impl Side {
     /// It cannot be killed.
     pub(super) fn results(&mut self) -> Result<Vec<String>, String> {
         let mut all = Vec::new();
-        let Some(running) = &self.running else { return Ok(all) };
+        let Some(running) = &mut self.running else { return Ok(all) };
         loop {
-            match running.lines.recv_timeout(LIMIT) {
-                Ok(line) if line == "." => return Ok(all),
-                Ok(line) if line == "!" => break,
-                Ok(line) => all.push(line),
-                Err(_) => {
+            match running.line() {
+                Some(line) if line == "." => return Ok(all),
+                Some(line) if line == "!" => break,
+                Some(line) => all.push(line),
+                None => {
                     let said = std::fs::read_to_string(self.bed.dir.join("log")).unwrap_or_default();
                     all.push(format!(
                         "the program ended or hangs: {}",
@@ -180,6 +195,16 @@ pub(super) fn processors() -> Result<Vec<usize>, String> {
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).collect())
 }
 
+/// Moves the calling thread to a processor: that of its sides, which then wake no other.
+///
+/// # Errors
+/// The kernel refuses.
+pub(super) fn stay_on(cpu: usize) -> Result<(), String> {
+    let mut one = rustix::thread::CpuSet::new();
+    one.set(cpu);
+    rustix::thread::sched_setaffinity(None, &one).map_err(|e| format!("processor {cpu}: {e}"))
+}
+
 /// Returns the mask of a processor as the kernel reads it: words of 32 bits in hexadecimal digits, the last one first.
 fn mask(cpu: usize) -> String {
     format!("{:x}", 1_u32 << (cpu % 32)) + &",00000000".repeat(cpu / 32)
@@ -188,4 +213,19 @@ fn mask(cpu: usize) -> String {
 #[test]
 fn masks_have_words_of_32_bits() {
     assert_eq!([0, 5, 33].map(mask), ["1", "20", "2,00000000"]);
+}
+
+#[test]
+fn lines_are_read_whole_and_an_end_is_none() {
+    let mut child = Command::new("sh")
+        .args(["-c", "printf 'one\ntw'; sleep 0.05; printf 'o\n.\nrest'"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let (to, from) = (child.stdin.take().expect("input"), child.stdout.take().expect("output"));
+    let mut running = Running { child, to, from, text: Vec::new() };
+    let lines: Vec<_> = std::iter::from_fn(|| running.line()).collect();
+    assert_eq!(lines, ["one", "two", "."]);
+    running.child.wait().expect("its end");
 }
