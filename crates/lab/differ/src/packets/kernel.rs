@@ -55,7 +55,7 @@ const MTU: usize = 1500;
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 /// Inputs at a time. Most wait for a timer.
-const AT_ONCE: usize = 48;
+const AT_ONCE: usize = 144;
 /// Scheduling priority (nice value) of the thread.
 const FIRST: i32 = -20;
 /// Longest sleep of the thread: a new input waits so long at most.

@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, VecDeque};
 use trace::Trace;
 
 /// Inputs that wait for the kernel or are with it.
-const UNDER_WAY: usize = 128;
+const UNDER_WAY: usize = 360;
 /// An input that differs runs on the kernel again where a step was later than this: a timer, from which steps keep a
 /// distance, may have come first.
 const LATE: Duration = Duration::from_millis(14);
