@@ -3,7 +3,7 @@
 /// Help text about the options.
 pub const HELP: &str = "\
   --seed N      first seed (0)
-  --runs N      inputs (1000; without a bound if --minutes is given); two processors run about 300 programs of calls a
+  --runs N      inputs (1000; without a bound if --minutes is given); two processors run about 400 programs of calls a
                 second, a million in an hour
   --minutes M   stop after this time
   --explain     print each explained difference, too

@@ -15,8 +15,8 @@ mod sides;
 mod step;
 
 use crate::options::{FIRST, Options};
-use crate::progress::{Counts, Progress};
-use crate::reasons::{CALLS, usage};
+use crate::progress::{Counts, Progress, interrupted, summary};
+use crate::reasons::{CALLS, seeds_text, usage};
 use crate::shrink;
 use base::{Duration, Instant};
 use bench::bed::sh;
@@ -26,7 +26,8 @@ use sock::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use step::{RUNTIME, Step};
 
 const INTERPRETER: &str = include_str!("interpreter.c");
@@ -48,7 +49,8 @@ struct Finding {
     program: Vec<Step>,
     /// Runs of the first program that showed it, of `1 + REPEATS`.
     seen: usize,
-    programs: usize,
+    /// Programs that show it.
+    seeds: Vec<u64>,
 }
 
 struct Machine {
@@ -189,6 +191,7 @@ struct State {
     by_timing: usize,
     /// A machine has failed, or `--first` has its difference: the others stop.
     stops: bool,
+    interrupted: Arc<AtomicBool>,
 }
 
 impl State {
@@ -197,7 +200,7 @@ impl State {
         let is_late =
             options.minutes.is_some_and(|minutes| now.since(started) > Duration::from_secs(60 * minutes));
         let is_last = options.goal().is_some_and(|goal| self.seed - options.seed >= goal);
-        if self.stops || is_late || is_last {
+        if self.stops || self.interrupted.load(Ordering::Relaxed) || is_late || is_last {
             return None;
         }
         self.progress.show(self.counts, now);
@@ -221,7 +224,7 @@ impl State {
         let name = self.names.get(&difference.key).unwrap_or(&difference.key);
         let Some(known) = self.findings.get_mut(name) else { return Some(difference) };
         self.counts.differences += 1;
-        known.programs += 1;
+        known.seeds.push(seed);
         None
     }
 }
@@ -250,8 +253,8 @@ impl Machine {
             let mut state = lock();
             state.counts.differences += 1;
             state.names.insert(first, key.clone());
-            let new = Finding { seed, difference, program, seen: seen + 1, programs: 0 };
-            state.findings.entry(key).or_insert(new).programs += 1;
+            let new = Finding { seed, difference, program, seen: seen + 1, seeds: Vec::new() };
+            state.findings.entry(key).or_insert(new).seeds.push(seed);
             if options.first && seen > 0 && !state.stops {
                 state.stops = true;
                 println!("{FIRST}{seed}");
@@ -286,6 +289,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         names: BTreeMap::new(),
         by_timing: 0,
         stops: false,
+        interrupted: interrupted()?,
     });
     let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
     std::thread::scope(|scope| {
@@ -295,10 +299,12 @@ pub fn run(options: &Options) -> Result<(), String> {
             .into_iter()
             .try_for_each(|thread| thread.join().map_err(|_| "a machine panicked".to_owned())?)
     })?;
-    let State { mut progress, counts, findings, explained, by_timing, .. } =
+    let State { mut progress, counts, findings, explained, by_timing, seed, .. } =
         state.into_inner().unwrap_or_else(PoisonError::into_inner);
     progress.clear();
-    report(options, to, (counts, by_timing), &findings, &explained).and(kept)
+    let outcome = report(options, to, (counts, by_timing), &findings, &explained);
+    print!("{}", summary("calls", &explained, seed));
+    outcome.and(kept)
 }
 
 fn report(
@@ -308,13 +314,13 @@ fn report(
     findings: &BTreeMap<String, Finding>,
     explained: &BTreeMap<&'static str, Vec<u64>>,
 ) -> Result<(), String> {
-    let is_one = |finding: &&Finding| finding.seen > 1 || finding.programs >= RARE;
+    let is_one = |finding: &&Finding| finding.seen > 1 || finding.seeds.len() >= RARE;
     let failed: Vec<_> = findings.values().filter(is_one).collect();
     for finding in findings.values() {
-        let Finding { seed, difference, program, seen, programs } = finding;
+        let Finding { seed, difference, program, seen, seeds } = finding;
         println!("{}", difference.key);
         println!("  kernel {}\n  stack  {}", difference.kernel, difference.stack);
-        println!("  seed {seed}, {programs} programs, seen in {seen} of {} runs", 1 + REPEATS);
+        println!("  {}, the first seen in {seen} of {} runs", seeds_text(seeds), 1 + REPEATS);
         if is_one(&finding) {
             let path = to.join(format!("seed-{seed}.c"));
             std::fs::write(&path, text(finding)).map_err(|e| format!("{}: {e}", path.display()))?;

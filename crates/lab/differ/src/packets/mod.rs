@@ -15,7 +15,7 @@ pub mod script;
 pub mod trace;
 
 use crate::options::{FIRST, Options};
-use crate::progress::{Counts, Progress};
+use crate::progress::{Counts, Progress, interrupted, summary};
 use crate::reasons::{self, Kind, seeds_text};
 use crate::shrink;
 use base::{Duration, Rng};
@@ -27,6 +27,7 @@ use kernel::{Kernel, Ticket};
 use ours::Ours;
 use sock::{Clock, SystemClock};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
 use trace::Trace;
 
 /// Inputs that wait for the kernel or are with it.
@@ -83,6 +84,8 @@ pub struct Report {
     pub unsteady: u64,
     /// Explained differences by the name of their row, with their seeds.
     pub explained: BTreeMap<&'static str, Vec<u64>>,
+    /// Seed after the last one that ran.
+    pub next: u64,
     /// Unexplained ones.
     pub findings: Vec<Finding>,
     /// Coverage.
@@ -100,6 +103,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
     let mut progress = Progress::new("peers", options.goal(), started);
     let limit = options.minutes.map(|minutes| Duration::from_secs(60 * minutes));
     let mut report = Report::default();
+    let interrupted = interrupted()?;
     let mut open: BTreeMap<String, Finding> = BTreeMap::new();
     let mut kept: Vec<Input> = Vec::new();
     let mut rng = Rng::new(options.seed);
@@ -109,7 +113,8 @@ pub fn run(options: &Options) -> Result<Report, String> {
     loop {
         let now = clock.now();
         let is_over = options.goal().is_some_and(|goal| made >= goal)
-            || limit.is_some_and(|limit| now.since(started) > limit);
+            || limit.is_some_and(|limit| now.since(started) > limit)
+            || interrupted.load(Ordering::Relaxed);
         if !is_over && waiting.len() < UNDER_WAY {
             let seed = options.seed + made;
             made += 1;
@@ -191,7 +196,10 @@ pub fn run(options: &Options) -> Result<Report, String> {
         }
     }
     progress.end(report.counts, clock.now());
-    report.findings = shorten_all(open, &kernel);
+    report.next = options.seed + made;
+    // A person who interrupts does not wait for that.
+    let most = if interrupted.load(Ordering::Relaxed) { 0 } else { SHORTENED_MAX };
+    report.findings = shorten_all(open, &kernel, most);
     Ok(report)
 }
 
@@ -212,11 +220,11 @@ fn form(input: &Input, difference: &Difference) -> String {
 }
 
 /// Shortens findings, side by side: the kernel's timers are waited for together.
-fn shorten_all(open: BTreeMap<String, Finding>, kernel: &Kernel) -> Vec<Finding> {
+fn shorten_all(open: BTreeMap<String, Finding>, kernel: &Kernel, most: usize) -> Vec<Finding> {
     let mut all: Vec<(String, Finding)> = open.into_iter().collect();
     // Those seen most often first.
     all.sort_by_key(|(_, finding)| usize::MAX - finding.seeds.len());
-    let rest = all.split_off(all.len().min(SHORTENED_MAX));
+    let rest = all.split_off(all.len().min(most));
     let shortened: Vec<Finding> = std::thread::scope(|scope| {
         let threads: Vec<_> = all
             .into_iter()
@@ -292,6 +300,7 @@ pub fn tell(report: &Report, options: &Options) -> Result<(), String> {
     if report.unsteady > 0 {
         println!("{} inputs agreed in one run of several", report.unsteady);
     }
+    print!("{}", summary("packets", &report.explained, report.next));
     match report.findings.len() {
         0 => Ok(()),
         count => Err(format!("{count} kinds of difference have no row in crates/lab/differ/src/reasons.rs")),
