@@ -332,25 +332,32 @@ unsafe fn select_rows(
     timeout: Option<Duration>,
     mask: *const sigset_t,
 ) -> Outcome<c_int> {
-    if wait(&mut rows, timeout, mask)? < 0 {
-        return answered(-1);
-    }
-    if rows.iter().any(|row| row.revents & libc::POLLNVAL != 0) {
-        return Err(Refused(libc::EBADF));
-    }
-    let mut found = 0;
+    let (mut found, mut left) = (0, timeout);
+    let until = timeout.map(|timeout| monotonic() + timeout);
     let was = |set: &Bits, row: &pollfd| {
         // SAFETY: C's contract.
         unsafe { set.has(row.fd as usize) }
     };
-    let hits: Vec<Vec<usize>> = sets
-        .iter()
-        .zip(SETS)
-        .map(|(set, (_, means))| {
+    let hits = loop {
+        let n = wait(&mut rows, left, mask)?;
+        if n < 0 {
+            return answered(-1);
+        }
+        if rows.iter().any(|row| row.revents & libc::POLLNVAL != 0) {
+            return Err(Refused(libc::EBADF));
+        }
+        let hits = sets.iter().zip(SETS).map(|(set, (_, means))| {
             let hit = rows.iter().filter(|row| row.revents & means != 0 && was(set, row));
             hit.map(|row| row.fd as usize).collect()
-        })
-        .collect();
+        });
+        let hits: Vec<Vec<usize>> = hits.collect();
+        if n == 0 || hits.iter().any(|hits| !hits.is_empty()) {
+            break hits;
+        }
+        // An error or a hang-up that poll tells and this set does not ask for: nothing else comes of it.
+        rows.iter_mut().filter(|row| row.revents != 0).for_each(|row| row.fd = NONE);
+        left = until.map(|until| until.saturating_sub(monotonic()));
+    };
     for (set, hits) in sets.iter().zip(hits) {
         // SAFETY: C's contract.
         unsafe { set.clear(count as usize) };

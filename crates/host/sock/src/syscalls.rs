@@ -507,7 +507,7 @@ fn receive<M: Mode>(
                     return Ok(got);
                 }
                 if flags.peek {
-                    return if engine.has_ended(fd) { Ok(got) } else { Err(Errno::EAGAIN) };
+                    return if engine.ends_at(fd, usize::MAX) { Ok(got) } else { Err(Errno::EAGAIN) };
                 }
             }
         },

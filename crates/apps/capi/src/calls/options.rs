@@ -44,8 +44,9 @@ api! {
             _ => VALUE_MAX,
         };
         let len = (len as usize).min(most);
-        // As on Linux NULL is 0 for an option of IPv6 that is a number.
-        let bytes = match value.is_null() && level == libc::IPPROTO_IPV6 && most == size_of::<c_int>() {
+        // As on Linux NULL is 0 for an option of IPv6 that is a number, and less than a number is not looked at.
+        let is_unread = value.is_null() && most == size_of::<c_int>() || len < size_of::<c_int>();
+        let bytes = match is_unread && level == libc::IPPROTO_IPV6 {
             true => Ok(&[0; size_of::<c_int>()][..len]),
             // SAFETY: C's contract.
             false => unsafe { memory::bytes(value, len) },

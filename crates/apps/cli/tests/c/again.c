@@ -220,6 +220,9 @@ static void v6_only_again(void)
     socklen_t len = sizeof on;
     told(connect(fd, SA(closed)), "connect over IPv6 where nothing listens");
     await(SERVER, fd, 0);
+    told(setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, (void *)8, 3), "less than a number, nowhere");
+    told(setsockopt(fd, IPPROTO_IPV6, IPV6_CHECKSUM, (void *)8, 3), "of an option that TCP lacks");
+    told(setsockopt(fd, IPPROTO_IPV6, IPV6_CHECKSUM, (void *)8, 4), "a number, nowhere");
     told(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on), "IPV6_V6ONLY");
     on = 0;
     told(getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, &len), "its value");

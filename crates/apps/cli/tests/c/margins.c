@@ -80,6 +80,37 @@ static void margin_select(void)
     }
     close(fresh);
     hang_up(server, client);
+    /* A pipe without a reader has an error, which is no exception. */
+    int ends[2], ep = epoll_create1(0);
+    fd_set set;
+    pipe(ends);
+    close(ends[0]);
+    FD_ZERO(&set);
+    FD_SET(ends[1], &set);
+    FD_SET(ep, &set);
+    struct timeval limit = { 0, 30000 };
+    long begun = ms();
+    told(select((ends[1] > ep ? ends[1] : ep) + 1, NULL, NULL, &set, &limit), "select for exceptions of a pipe");
+    told(ms() - begun >= 25, "waits");
+    told(FD_ISSET(ends[1], &set), "and clears the set");
+    close(ends[1]);
+    close(ep);
+}
+
+/* What is there is all that will ever be. */
+static void margin_peek(void)
+{
+    int server, client;
+    char text[8];
+    struct timeval limit = { 3, 0 };
+    blocking_pair(3163, &server, &client);
+    setsockopt(server, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    arrive(client, server, "abc");
+    shutdown(server, SHUT_RD);
+    long begun = ms();
+    told(recv(server, text, 8, MSG_PEEK | MSG_WAITALL), "MSG_PEEK and MSG_WAITALL after shutdown");
+    told(ms() - begun < 1500, "at once");
+    hang_up(server, client);
 }
 
 static void margin_nothing(void)
@@ -334,4 +365,5 @@ static void margins(void)
     margin_options();
     margin_moves();
     margin_select();
+    margin_peek();
 }
