@@ -80,11 +80,18 @@ pub const ROWS: &[Row] = &[
                  a socket of IPPROTO_MPTCP is one of TCP from the beginning, and `SO_PROTOCOL` tells so.",
     },
     Row {
-        name: "SIOCATMARK of a Multipath TCP socket",
+        name: "ioctl of a Multipath TCP socket",
         kind: Kind::Calls { goes_on: true },
-        key: "ioctl 0x8905, of Multipath TCP: -1 ENOTTY | *",
-        reason: "Linux's Multipath TCP has no urgent data. Here the socket is one of TCP (RFC 8684, section 3.7), with all \
-                 of TCP's.",
+        key: "ioctl 0x????, of Multipath TCP: * | 0 0",
+        reason: "Linux's Multipath TCP has no `SIOCATMARK`, and its `FIONREAD` tells of a byte where there is no \
+                 connection. Here the socket is one of TCP (RFC 8684, section 3.7).",
+    },
+    Row {
+        name: "errors of options of a Multipath TCP socket",
+        kind: Kind::Calls { goes_on: true },
+        key: "?etsockopt *, of Multipath TCP: -1 E* | -1 E*",
+        reason: "Linux looks for the option and at the value in another order than for TCP, which the socket is here (RFC \
+                 8684, section 3.7).",
     },
     Row {
         name: "options of a Multipath TCP socket",

@@ -19,9 +19,10 @@ struct Walk {
     /// Ports of the program's sockets, and of the peer's listeners by slot.
     ports: BTreeMap<File, i64>,
     peer_ports: BTreeMap<i64, i64>,
-    /// Connections that are not accepted yet, by port: the program's files, and the peer's slots.
+    /// Connections that are not accepted yet, by port: the program's files, and the peer's slots, each with whether the
+    /// peer has closed or shut it.
     outgoing: BTreeMap<i64, VecDeque<File>>,
-    incoming: BTreeMap<i64, VecDeque<i64>>,
+    incoming: BTreeMap<i64, VecDeque<(i64, bool)>>,
     /// Files of accept calls that sleep, by port.
     accepting: BTreeMap<i64, VecDeque<File>>,
     /// Files that an epoll set watches.
@@ -42,8 +43,6 @@ struct Walk {
     /// Connections that the peer has closed, and those with unread data of the peer's.
     hung_up: BTreeSet<File>,
     unread: BTreeSet<File>,
-    /// Slots of the peer's that it has closed or shut, perhaps before they were accepted.
-    over: BTreeSet<i64>,
     /// Connections of which MSG_MORE holds data back, and those where something came from the peer while it did.
     held: BTreeSet<File>,
     heard: BTreeSet<File>,
@@ -108,11 +107,12 @@ impl Walk {
     /// Takes note of a step that did not fail.
     fn take(&mut self, step: &Step) {
         let (first, second) = (step.arg(0), step.arg(1));
-        match step.name {
-            "pclose" | "pshut" => self.over.insert(first),
-            "pconnect" => self.over.remove(&first),
-            _ => false,
-        };
+        if matches!(step.name, "pclose" | "pshut") {
+            let waiting = self.incoming.values_mut().flatten().filter(|(slot, _)| *slot == first);
+            // The slot may be another's after a close.
+            let slot = if step.name == "pclose" { -1 } else { first };
+            waiting.for_each(|entry| *entry = (slot, true));
+        }
         match step.name {
             "socket" => {
                 let file = self.new_file(first);
@@ -219,7 +219,7 @@ impl Walk {
                     Some(file) => {
                         self.peers.insert(first, file);
                     }
-                    None => self.incoming.entry(port).or_default().push_back(first),
+                    None => self.incoming.entry(port).or_default().push_back((first, false)),
                 }
             }
             "accept" => {
@@ -228,8 +228,8 @@ impl Walk {
                 self.joined.insert(file);
                 let Some(port) = port else { return };
                 match self.incoming.get_mut(&port).and_then(VecDeque::pop_front) {
-                    Some(peer) => {
-                        self.ended.extend(self.over.contains(&peer).then_some(file));
+                    Some((peer, is_over)) => {
+                        self.ended.extend(is_over.then_some(file));
                         self.peers.insert(peer, file);
                     }
                     None => self.accepting.entry(port).or_default().push_back(file),

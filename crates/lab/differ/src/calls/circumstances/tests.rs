@@ -127,3 +127,34 @@ fn a_socket_of_multipath_tcp_is_known() {
     let of = |at: usize| circumstance(&steps, at, &["2: 0".to_owned()], false);
     assert_eq!([1, 2].map(of), [", of Multipath TCP", ""]);
 }
+
+#[test]
+fn what_the_peer_closed_before_accept_has_ended() {
+    let all: [(&str, &[i64]); 8] = [
+        ("socket", &[0, 2, 1, 0]),
+        ("bind", &[0, 1, 1, -1]),
+        ("listen", &[0, 8]),
+        ("pconnect", &[0, 2, 1]),
+        ("pclose", &[0, 0]),
+        ("pconnect", &[0, 2, 1]),
+        ("accept", &[0, 1, 1, 0]),
+        ("ioctl", &[1, 0x5411, 0, 0]),
+    ];
+    assert_eq!(circumstance(&steps(&all), 7, &["7: 0 100".to_owned()], false), ", one end closed");
+}
+
+#[test]
+fn waits_for_one_set_share_it_and_not_what_it_watches() {
+    let rest: [(&str, &[i64]); 6] = [
+        ("epoll", &[2, 0]),
+        ("ctl", &[2, 1, 0, 1, 0]),
+        ("wait", &[2, 8, -1, 0, 0]),
+        ("wait", &[2, 8, -1, 0, 0]),
+        ("psend", &[1, 5, 0]),
+        ("recv", &[0, 5, 0, 0, 0]),
+    ];
+    let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+    let lines = ["9: asleep".to_owned(), "10: asleep".to_owned(), "11: 5".to_owned()];
+    assert_eq!(circumstance(&steps, 10, &lines, false), ", several reads asleep");
+    assert_eq!(circumstance(&steps, 12, &lines, false), "");
+}
