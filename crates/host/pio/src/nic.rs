@@ -281,6 +281,8 @@ impl Sharing for Nic {
     }
 
     fn hand_over(&mut self, key: &FlowKey, state: &[u8]) -> bool {
+        // Its segments must not come to this queue any more.
+        self.steer();
         self.beside.hand_over(key, state)
     }
 

@@ -442,13 +442,15 @@ impl Table {
         self.word(GENERATION).fetch_add(1, SeqCst);
     }
 
-    /// Is every bucket a member's and to stay so, with no flows of others in it?
+    /// Is every bucket a member's and to stay so, with no flows of others in it, and no other that may ask for one?
     pub(super) fn is_sole(&self, member: usize) -> bool {
         let others = self.present() & !bit(member);
-        (0..BUCKETS).all(|at| {
-            [OWNER, HEIR].iter().all(|list| self.get(list + at) == member as u64)
-                && self.get(HOLDERS + at) & others == 0
-        })
+        let asks = self.get(LOW) & others != 0;
+        !asks
+            && (0..BUCKETS).all(|at| {
+                [OWNER, HEIR].iter().all(|list| self.get(list + at) == member as u64)
+                    && self.get(HOLDERS + at) & others == 0
+            })
     }
 
     /// The buckets whose segments a member must see: those it has, is to have, or may hold flows in.

@@ -350,6 +350,7 @@ fn a_connection_goes_to_a_member_that_asks_for_it() {
     [&one, &two].iter().for_each(|member| member.set_role(Role::Servant).expect("serves"));
     tend(&all);
     assert_eq!(shares(&all), [2000, 0, 0]);
+    assert!(!master.is_sole(), "segments of what it gives must reach the others");
     assert!(!master.hand_over(&key, b"state"), "none asks");
     one.set_role(Role::Asking).expect("asks");
     assert!(master.hand_over(&key, b"state") && !master.hand_over(&key, b"state"), "one is asked for");
