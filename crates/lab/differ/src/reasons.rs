@@ -417,8 +417,8 @@ pub const ROWS: &[Row] = &[
         name: "FIN before data",
         kind: Kind::Packets,
         key: "fin_before_data",
-        reason: "Linux takes a FIN in the place of data that came before. Nothing follows a FIN (RFC 9293, section \
-                 3.6), so here such a FIN is not the peer's.",
+        reason: "Linux takes a FIN in the place of data that came before, and a second one behind the first. Nothing \
+                 follows a FIN (RFC 9293, section 3.6), so here such FINs are not the peer's.",
     },
     Row {
         name: "text of a SYN-ACK when SYNs cross",
@@ -483,6 +483,20 @@ pub const ROWS: &[Row] = &[
         reason: "Linux tells protocol unreachable as ENOPROTOOPT, prohibited (IPv6) as EACCES, and keeps port \
                  unreachable as a soft error. Here the first is ECONNREFUSED, the second EHOSTUNREACH, and the last \
                  is not kept in a standing connection (RFC 5927, section 5.2).",
+    },
+    Row {
+        name: "ICMP error behind a reset",
+        kind: Kind::Packets,
+        key: "icmp_after_reset",
+        reason: "Linux keeps a soft error beyond the end of the connection, and SO_ERROR tells it behind the reset's. \
+                 Here the end forgets it: RFC 9293, section 3.9.2.2, has soft errors told about a connection.",
+    },
+    Row {
+        name: "timeout after unreachable",
+        kind: Kind::Packets,
+        key: "backoff_reverted",
+        reason: "Linux takes one doubling of the timeout back when network or host unreachable comes, which RFC 6069 (an \
+                 experiment) permits. Here the timeout stays (RFC 6298, section 5).",
     },
     Row {
         name: "ICMP error that waits in a queue",

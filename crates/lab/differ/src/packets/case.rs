@@ -52,6 +52,8 @@ pub struct Case<'a> {
     pub(super) has_crossed: bool,
     /// A FIN that came before data in front of it.
     pub(super) early_fin: Option<u32>,
+    /// Text came across such a FIN.
+    pub(super) is_text_apart: bool,
     /// A FIN came that lies before data that had come.
     pub(super) is_fin_apart: bool,
     /// The acknowledgment of a half-open connection came with old data or an old FIN.
@@ -181,6 +183,7 @@ impl<'a> Case<'a> {
             early_fin: None,
             is_reset_apart: false,
             is_icmp_apart: false,
+            is_text_apart: false,
             is_fin_apart: false,
             is_ack_apart: false,
             again: [0; 2],
@@ -320,6 +323,8 @@ impl<'a> Case<'a> {
         let may_be = if syn { self.is_half_open } else { self.expected != 0 };
         let is_taken = !reset && is_in_window && is_new && may_be;
         let is_acceptable = |ack: &u32| is_taken && !ahead(*ack, self.heard) && !ahead(self.acked, *ack);
+        let is_across = |fin: u32| !ahead(start, fin) && ahead(end, fin);
+        self.is_text_apart |= !now && tcp.len > 0 && is_in_window && self.early_fin.is_some_and(is_across);
         self.is_fin_apart |= !now && tcp.flags.has(Flags::FIN) && ahead(self.reach, end) && is_in_window;
         self.is_ack_apart |= self.is_half_open && last != start && last == self.expected && is_taken;
         if let Some(ack) = tcp.ack.filter(is_acceptable) {

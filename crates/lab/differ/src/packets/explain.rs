@@ -18,6 +18,9 @@ const POLLERR: u32 = 8;
 /// Bytes that the kernel cuts a segment for a small window to, at least: 68 less the header.
 const LEAST: u32 = 48;
 
+/// Most bytes of SACK blocks with their head.
+const BLOCKS: u32 = 36;
+
 /// Unit of the near end's window field.
 const SCALE_UNIT: u32 = 1 << 7;
 
@@ -403,15 +406,28 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     }),
     ("text_across_fin", Then::Ends, |case| {
         let range = case.segment.filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq);
-        range
-            .zip(case.early_fin)
-            .is_some_and(|(range, fin)| !ahead(range.start, fin) && ahead(range.end, fin))
+        let is_across = |(range, fin): (Range, u32)| !ahead(range.start, fin) && ahead(range.end, fin);
+        case.is_text_apart || range.zip(case.early_fin).is_some_and(is_across)
     }),
     ("icmp_names", Then::GoesOn, |case| {
         let until = case.difference.step.min(case.input.steps.len());
         let names = ["EACCES", "ENOPROTOOPT", "ECONNREFUSED"];
         let is_name = |line: &String| line.starts_with("= ") && names.iter().any(|name| line.ends_with(name));
         case.input.steps[..until].iter().any(is_icmp) && case.difference.kernel.first().is_some_and(is_name)
+    }),
+    ("icmp_after_reset", Then::GoesOn, |case| {
+        let until = case.difference.step.min(case.input.steps.len());
+        let is_reset = |step: &Step| match &step.action {
+            Action::Send(packet, _) => tcp(&packet.body).is_some_and(|tcp| tcp.flags.has(Flags::RST)),
+            _ => false,
+        };
+        let before = &case.input.steps[..until];
+        let names = ["= EHOSTUNREACH", "= ENETUNREACH", "= EPROTO"];
+        let is_name = |line: &String| names.contains(&line.as_str());
+        before.iter().any(is_icmp)
+            && before.iter().any(is_reset)
+            && case.difference.ours == ["= 0"]
+            && case.difference.kernel.first().is_some_and(is_name)
     }),
     ("icmp_queued", Then::GoesOn, |case| {
         let until = case.difference.step.min(case.input.steps.len());
@@ -494,7 +510,19 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             let takes = |lines: &[String]| lines.iter().any(|line| line.contains(&taken));
             ahead(case.reach, fin) && takes(&case.difference.kernel) && !takes(&case.difference.ours)
         });
-        is_now || case.is_fin_apart
+        // Or it takes two FINs, one behind the other.
+        let takes = |lines: &[String], fin: u32| {
+            let taken = format!(" ack {}", fin.wrapping_add(1));
+            lines.first().is_some_and(|line| line.contains(&(taken.clone() + " ")) || line.ends_with(&taken))
+        };
+        let is_second = case.fins.iter().any(|fin| {
+            let is_before = |first: &&u32| fin.wrapping_sub(**first) == 1;
+            let first = case.fins.iter().find(is_before);
+            first.is_some_and(|first| {
+                takes(&case.difference.kernel, *fin) && takes(&case.difference.ours, *first)
+            })
+        });
+        is_now || is_second || case.is_fin_apart
     }),
     ("half_open_old_data", Then::Ends, |case| case.is_ack_apart && !case.called(Call::Connect)),
     ("last_ack_reset", Then::Ends, |case| {
@@ -552,11 +580,12 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             _ => None,
         };
         let is_syn = |flags: Flags| flags.has(Flags::SYN) && !flags.has(Flags::ACK);
-        let is_reset = |flags: &Flags| flags.has(Flags::RST);
+        let is_reset = |flags: Flags| flags.has(Flags::RST);
         let sent = || case.input.steps[..until].iter().filter_map(sent);
         case.called(Call::Connect)
             && sent().any(is_syn)
-            && !sent().take_while(|flags| !is_reset(flags)).any(|flags| flags.has(Flags::ACK))
+            && sent().any(is_reset)
+            && case.is_half_open
             && case.difference.kernel == ["= -1 ECONNRESET"]
             && case.difference.ours == ["= -1 ECONNREFUSED"]
     }),
@@ -615,6 +644,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             let more = ours.end.wrapping_sub(kernel.end);
             kernel.start == ours.start && ours.start == case.heard && more <= MSS.into()
         });
+        let has_no_news = kernel.is_none_or(|range| ahead(case.heard, range.start));
         // Each short one counts as a whole one.
         let is_of_short_ones = kernel.zip(ours).is_some_and(|(kernel, ours)| {
             let apart = (kernel.end.wrapping_sub(ours.end) as i32).unsigned_abs();
@@ -622,7 +652,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
                 && ours.start == case.heard
                 && apart <= case.short_ones() * u32::from(MSS)
         });
-        case.has_repeated && (case.kernel_sends_more() || is_fresh || kernel.is_none() && is_full)
+        case.has_repeated && (case.kernel_sends_more() || is_fresh || has_no_news && is_full)
             || case.has_split && is_part
             || is_of_short_ones
     }),
@@ -633,6 +663,21 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         (case.has_repeated || is_full)
             && case.difference.ours.first().is_some_and(is_fin)
             && case.difference.ours[1..] == case.difference.kernel
+    }),
+    ("backoff_reverted", Then::Ends, |case| {
+        let until = (case.difference.step + 1).min(case.input.steps.len());
+        let tells = |step: &Step| {
+            let Action::Send(packet, _) = &step.action else { return false };
+            let Body::Icmp(error) = &packet.body else { return false };
+            let code = error.code.as_deref().unwrap_or_default();
+            error.kind == "unreachable" && ["net_unreachable", "host_unreachable", "no_route"].contains(&code)
+        };
+        let (kernel, _) = case.data();
+        let is_again = |range: Range| range.start == case.una() && ahead(case.heard, range.start);
+        case.has_repeated
+            && case.input.steps[..until].iter().any(tells)
+            && case.only_again()
+            && (kernel.is_some_and(is_again) || Case::only(&case.difference.kernel, &["after "]))
     }),
     ("partial_ack", Then::GoesOn, |case| {
         let bare = |lines: &[String]| -> Option<String> {
@@ -663,7 +708,14 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         is_error && case.difference.kernel.is_empty() && case.only_again()
     }),
     ("false_echo", Then::Ends, |case| case.has_false_echo && case.only_again()),
-    ("block_with_fin", Then::Ends, |case| case.early_fin.is_some() && case.only_again()),
+    ("block_with_fin", Then::Ends, |case| {
+        // The block takes room of data.
+        let (kernel, ours) = case.data();
+        let is_cut = kernel.zip(ours).is_some_and(|(kernel, ours)| {
+            kernel.start == ours.start && (1..=BLOCKS).contains(&ours.end.wrapping_sub(kernel.end))
+        });
+        case.early_fin.is_some() && (case.only_again() || is_cut)
+    }),
     ("cut_middle", Then::Ends, |case| {
         // Or the window has no room for the kernel's.
         let (kernel, ours) = case.data();
