@@ -262,9 +262,10 @@ pub const ROWS: &[Row] = &[
         name: "timestamp of an acknowledgment that is not acceptable",
         kind: Kind::Packets,
         key: "old_ack_stamp",
-        reason: "Linux does not echo the timestamp of a segment whose acknowledgment is old, and in TIME-WAIT that of \
-                 one that is too new. RFC 7323, section 4.3, asks for the sequence number; here what RFC 5961, \
-                 section 5.2, refuses is not looked at further.",
+        reason: "Linux does not echo the timestamp of a segment whose acknowledgment is old, in TIME-WAIT that of one \
+                 that is too new, and in FIN-WAIT-2, once the application has closed, that of one with nothing new. \
+                 RFC 7323, section 4.3, asks for the sequence number; here what RFC 5961, section 5.2, refuses is not \
+                 looked at further.",
     },
     Row {
         name: "acknowledgment beside data",
@@ -350,6 +351,13 @@ pub const ROWS: &[Row] = &[
                  section 2.4).",
     },
     Row {
+        name: "number of an acknowledgment beyond a lowered window",
+        kind: Kind::Packets,
+        key: "bare_beyond_window",
+        reason: "Linux leaves SND.NXT in it where the peer took back less than a unit of the window scale that Linux \
+                 offers. RFC 7323, section 2.4, has the peer's own unit, as here.",
+    },
+    Row {
         name: "a timer beside a step",
         kind: Kind::Packets,
         key: "timer_beside_step",
@@ -392,6 +400,13 @@ pub const ROWS: &[Row] = &[
                  application has closed. RFC 5961, section 4.2, has it challenged, as here.",
     },
     Row {
+        name: "text beside the acknowledgment of a FIN",
+        kind: Kind::Packets,
+        key: "text_beside_fin_ack",
+        reason: "Once the application has closed, Linux forgets old text in the segment that acknowledges the FIN. \
+                 RFC 9293, section 3.10.7.4, has old text acknowledged, as here.",
+    },
+    Row {
         name: "FIN beyond a hole",
         kind: Kind::Packets,
         key: "fin_beyond_hole",
@@ -410,8 +425,8 @@ pub const ROWS: &[Row] = &[
         name: "text behind a FIN",
         kind: Kind::Packets,
         key: "text_behind_fin",
-        reason: "Linux resets at text across the peer's FIN. RFC 9293, section 3.10.7.4, seventh step, has it \
-                 ignored.",
+        reason: "Linux resets at text across the peer's FIN, and takes a FIN there once more. RFC 9293, section \
+                 3.10.7.4, seventh and eighth steps, has both ignored.",
     },
     Row {
         name: "FIN before data",
@@ -544,6 +559,14 @@ pub const ROWS: &[Row] = &[
                  nothing sent there, as here.",
     },
     Row {
+        name: "what a timer sends into a small window",
+        kind: Kind::Packets,
+        key: "forced_probe",
+        reason: "Into a window of less than a segment. On Linux no tail loss probe follows it: its first repetition is \
+                 a timeout, and lowers the congestion window. Nor does Nagle's algorithm count it. RFC 8985, section \
+                 7.2, arms the probe whenever data was sent, and RFC 9293, section 3.7.4, waits for all of it.",
+    },
+    Row {
         name: "timeout behind a tail loss probe",
         kind: Kind::Packets,
         key: "probe_timeout",
@@ -584,8 +607,14 @@ pub const ROWS: &[Row] = &[
         key: "undone_at_once",
         reason: "Linux undoes a timeout at the first acknowledgment of data that was sent once. RFC 5682, section 3.1, \
                  step 2, sends two segments and waits for the next one, or without new data or a window goes on \
-                 sending again, as here. Linux tests a second timeout in a row, too, which section 2.1, step 1, leaves \
-                 out.",
+                 sending again, and step 1 tests no second timeout in a row, as here.",
+    },
+    Row {
+        name: "round trip of several segments",
+        kind: Kind::Packets,
+        key: "round_trip_of_several",
+        reason: "Linux measures an acknowledgment of what left at different times by what left first. RFC 6298, \
+                 section 3, leaves the choice: here it is what left last, which holds no time of waiting.",
     },
     Row {
         name: "acknowledgment of a part of a segment",

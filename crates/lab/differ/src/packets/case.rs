@@ -1,8 +1,9 @@
 //! Circumstances of a difference: what the peer and both ends did before it.
 
-use super::compare::Difference;
+use super::compare::{Difference, TOLERANCE};
 use super::input::{Action, Call, Echo, Input, MSS};
 use super::trace::{Moment, Trace};
+use base::Duration;
 use drill::lang::{Body, Flags, Icmp, Quoted, Range, Segment, TcpOption};
 
 /// A difference with what led to it.
@@ -42,6 +43,8 @@ pub struct Case<'a> {
     pub(super) wl1: Option<u32>,
     /// Right edge of the window that the step's segment tells.
     pub(super) told: u32,
+    /// The peer's SYN has the option of window scaling.
+    pub(super) is_scaled: bool,
     /// Data that was sent, by either of the two.
     pub(super) sent: Vec<Range>,
     /// The near end's segments have timestamps.
@@ -68,6 +71,18 @@ pub struct Case<'a> {
     pub(super) is_icmp_apart: bool,
     /// A reset came that one of the two takes and the other does not.
     pub(super) is_reset_apart: bool,
+    /// The step's segment is such a reset.
+    pub(super) is_reset_now: bool,
+    /// Right end of the last SACK blocks that lay beyond a hole.
+    pub(super) sacked: Option<u32>,
+    /// The application has closed the connection.
+    pub(super) has_closed: bool,
+    /// Segments of the kernel that are not acknowledged, as they were cut first, and when they left if only once.
+    pub(super) departures: Vec<(Range, Option<Duration>)>,
+    /// One acknowledgment covered data that had left at different times.
+    pub(super) is_round_trip_apart: bool,
+    /// A timer sent new data that fills a window of less than a segment.
+    pub(super) has_forced: bool,
     /// Something was sent again.
     pub(super) has_repeated: bool,
     /// The kernel sent what was not acknowledged first again while the peer's window was shut.
@@ -125,13 +140,16 @@ pub(super) struct Offer {
 impl Offer {
     /// Notes what a segment of the near end offers. This stack's SYN-ACK offers what a later window field can tell; the
     /// kernel's what it says (`is_exact`).
-    pub(super) fn note(&mut self, body: &Body, isn: u32, is_exact: bool) {
+    pub(super) fn note(&mut self, body: &Body, isn: u32, is_exact: bool, is_scaled: bool) {
         let Some(seen) = tcp(body).filter(|tcp| !tcp.flags.has(Flags::RST)) else { return };
         let syn = seen.flags.has(Flags::SYN);
         self.scale = seen.options.iter().flatten().fold(self.scale, |scale, option| match option {
             TcpOption::WindowScale(shift) => *shift,
             _ => scale,
         });
+        if !syn && !is_scaled {
+            self.scale = 0;
+        }
         let window = u32::from(seen.window.unwrap_or(0)) << if syn { 0 } else { self.scale };
         let Some(ack) = seen.ack else {
             self.syn_window = if syn { window } else { self.syn_window };
@@ -176,12 +194,19 @@ impl<'a> Case<'a> {
             allowed: 0,
             wl1: None,
             told: 0,
+            is_scaled: false,
             sent: Vec::new(),
             has_stamps: false,
             has_split: false,
             has_crossed: false,
             early_fin: None,
             is_reset_apart: false,
+            is_reset_now: false,
+            sacked: None,
+            has_closed: false,
+            departures: Vec::new(),
+            is_round_trip_apart: false,
+            has_forced: false,
             is_icmp_apart: false,
             is_text_apart: false,
             is_fin_apart: false,
@@ -203,9 +228,11 @@ impl<'a> Case<'a> {
             has_acked: false,
         };
         let mut offers = [Offer::default(); 2];
+        let mut clock = Duration::ZERO;
         let until = (difference.step + 1).min(input.steps.len());
         for (index, step) in input.steps[..until].iter().enumerate() {
             let now = index == difference.step;
+            clock = clock + kernel.pauses.get(index).copied().unwrap_or_else(|| step.pause());
             if let Action::Send(packet, echo) = &step.action
                 && let Some(tcp) = tcp(&packet.body)
             {
@@ -235,14 +262,15 @@ impl<'a> Case<'a> {
             if now {
                 break;
             }
+            case.has_closed |= step.action == Action::Call(Call::Close);
             if let Some(moment) = kernel.moments.get(index) {
-                case.see(moment);
+                case.see(moment, clock);
             }
             for (offer, (trace, is_exact)) in offers.iter_mut().zip([(kernel, true), (ours, false)]) {
                 for seen in trace.moments.get(index).iter().flat_map(|moment| &moment.seen) {
                     let range = tcp(&seen.packet.body).filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq);
                     case.sent.extend(range);
-                    offer.note(&seen.packet.body, input.isn, is_exact);
+                    offer.note(&seen.packet.body, input.isn, is_exact, case.is_scaled);
                 }
             }
             let [kernel, here] = offers.map(|offer| offer.edge);
@@ -288,7 +316,12 @@ impl<'a> Case<'a> {
     /// Learns from a segment of the peer; with `now` from that of the step in question, whose effect is not known.
     pub(super) fn hear(&mut self, tcp: &Segment, now: bool) {
         let (syn, reset) = (tcp.flags.has(Flags::SYN), tcp.flags.has(Flags::RST));
+        // Another SYN is refused.
+        let opens = syn && self.is_half_open;
         self.has_acked |= tcp.ack.is_some();
+        self.is_no_news = false;
+        let scales = |option: &TcpOption| matches!(option, TcpOption::WindowScale(_));
+        self.is_scaled |= opens && !now && tcp.options.iter().flatten().any(scales);
         self.has_crossed |= syn && tcp.ack.is_none();
         let Range { start, end } = tcp.seq.unwrap_or(Range { start: 0, end: 0 });
         let offset = if syn { self.input.isn } else { 0 };
@@ -305,23 +338,24 @@ impl<'a> Case<'a> {
         }
         let stamp = stamps(tcp).map(|stamps| stamps.0).filter(|_| syn || self.has_stamps);
         let is_new = stamp.is_none_or(|val| self.stamp.is_none_or(|known| !ahead(known, val)));
-        if reset && !now {
+        if reset {
             // Without ACK the echo is none.
             let is_false_echo = self.has_false_echo || stamp.is_some() && tcp.ack.is_none();
-            self.is_reset_apart |= self.is_half_open && (!is_new || is_false_echo);
+            let mut is_apart = self.is_half_open && (!is_new || is_false_echo);
             let is_inside = ahead(start, self.expected) && !ahead(start, self.edge);
-            self.is_reset_apart |= self.has_ended && self.acked == self.heard && (is_inside || !is_new);
+            is_apart |= self.has_ended && self.acked == self.heard && (is_inside || !is_new);
             // The acknowledgment of the FIN may not have left yet.
-            let is_at_fin = self.fins.contains(&start) && self.expected.wrapping_sub(start) <= 1;
-            self.is_reset_apart |= is_at_fin || self.is_at_last_block(start);
+            is_apart |= self.expected.wrapping_sub(start) <= 1 && self.fins.contains(&start);
+            is_apart |= self.sacked == Some(start) || self.is_at_last_block(start);
+            *if now { &mut self.is_reset_now } else { &mut self.is_reset_apart } |= is_apart;
         }
-        let is_old = tcp.ack.is_some_and(|ack| ahead(self.acked, ack) || ahead(ack, self.heard));
-        self.has_old_stamp |= is_old && stamp.is_some();
-        self.is_urgent |= tcp.flags.has(Flags::URG) && !now;
         let last = end.wrapping_add(u32::from(syn) + u32::from(tcp.flags.has(Flags::FIN)));
-        let is_in_window = syn || (!ahead(start, self.edge) && !ahead(self.expected, last));
-        let may_be = if syn { self.is_half_open } else { self.expected != 0 };
-        let is_taken = !reset && is_in_window && is_new && may_be;
+        let is_old = tcp.ack.is_some_and(|ack| ahead(self.acked, ack) || ahead(ack, self.heard));
+        let is_over = self.has_closed && self.has_ended && self.acked == self.heard;
+        self.has_old_stamp |= (is_old || is_over && !ahead(last, self.expected)) && stamp.is_some();
+        self.is_urgent |= tcp.flags.has(Flags::URG) && !now;
+        let is_in_window = opens || (!ahead(start, self.edge) && !ahead(self.expected, last));
+        let is_taken = !reset && is_in_window && is_new && (opens || !syn && self.expected != 0);
         let is_acceptable = |ack: &u32| is_taken && !ahead(*ack, self.heard) && !ahead(self.acked, *ack);
         let is_across = |fin: u32| !ahead(start, fin) && ahead(end, fin);
         self.is_text_apart |= !now && tcp.len > 0 && is_in_window && self.early_fin.is_some_and(is_across);
@@ -337,6 +371,11 @@ impl<'a> Case<'a> {
             self.is_no_news = ack == self.acked && edge == self.allowed && self.wl1 == Some(start);
             self.allowed = if now && ahead(self.allowed, edge) { self.allowed } else { edge };
             self.has_split |= self.sent.iter().any(|of| ahead(ack, of.start) && ahead(of.end, ack));
+            let left =
+                || self.departures.iter().filter(|(of, _)| !ahead(of.end, ack)).filter_map(|(_, at)| *at);
+            let apart = left().max().zip(left().min()).map(|(last, first)| last.saturating_sub(first));
+            self.is_round_trip_apart |= apart.is_some_and(|apart| apart > TOLERANCE);
+            self.departures.retain(|(of, _)| ahead(of.end, ack));
             if !now {
                 self.wl1 = if is_later { Some(start) } else { self.wl1 };
                 let next = start.wrapping_add(u32::from(syn));
@@ -345,7 +384,8 @@ impl<'a> Case<'a> {
                 self.acked = ack;
             }
         }
-        if !now && !reset {
+        let is_in_order = !ahead(start, self.expected) || self.expected == 0;
+        if !now && (syn && self.stamp.is_none() || is_taken && is_in_order) {
             self.stamp = match (stamp, self.stamp) {
                 (Some(val), Some(known)) if !ahead(val, known) => Some(known),
                 (val, known) => val.or(known),
@@ -373,12 +413,19 @@ impl<'a> Case<'a> {
     }
 
     /// Learns from what the kernel did.
-    pub(super) fn see(&mut self, moment: &Moment) {
-        for seen in moment.seen.iter().filter_map(|seen| tcp(&seen.packet.body)) {
+    pub(super) fn see(&mut self, moment: &Moment, stepped: Duration) {
+        for (at, seen) in moment.seen.iter().filter_map(|seen| Some((seen.at, tcp(&seen.packet.body)?))) {
             let syn = seen.flags.has(Flags::SYN);
             if seen.flags.has(Flags::RST) {
                 continue;
             }
+            let blocks = seen.options.iter().flatten().flat_map(|option| match option {
+                TcpOption::Sack(blocks) => blocks.as_slice(),
+                _ => &[],
+            });
+            let beyond =
+                blocks.map(|block| block.end).filter(|end| seen.ack.is_some_and(|ack| ahead(*end, ack)));
+            self.sacked = beyond.reduce(|a, b| if ahead(b, a) { b } else { a });
             let (start, end) = seen.seq.map_or((0, 0), |range| (range.start, range.end));
             let end = end.wrapping_add(u32::from(syn) + u32::from(seen.flags.has(Flags::FIN)));
             if end != start && !ahead(end, self.heard) && !syn {
@@ -387,6 +434,15 @@ impl<'a> Case<'a> {
             self.has_repeated |= end != start && !ahead(end, self.heard);
             let is_shut = self.allowed == self.acked && !self.is_half_open;
             self.has_shut_again |= is_shut && start == self.acked && end != start && !ahead(end, self.heard);
+            let is_again = |of: &Range| end != start && ahead(of.end, start) && ahead(end, of.start);
+            // What is sent again is not measured.
+            let again = self.departures.iter_mut().filter(|(of, _)| !syn && is_again(of));
+            again.for_each(|(_, at)| *at = None);
+            if !syn && ahead(end, self.heard) {
+                self.departures.push((Range { start, end }, Some(stepped + at)));
+                let is_short = seen.len > 0 && seen.len < MSS.into() && end == self.allowed;
+                self.has_forced |= is_short && at > TOLERANCE;
+            }
             self.has_ended |= seen.flags.has(Flags::FIN);
             self.has_stamps = stamps(seen).is_some();
             if syn && (end != self.heard || !self.is_half_open) {
@@ -509,9 +565,10 @@ pub(super) fn takes_numbers(tcp: &Segment) -> bool {
 /// Do the first lines have one bare acknowledgment more than the others?
 pub(super) fn is_one_more(lines: &[String], others: &[String]) -> bool {
     let Some((first, rest)) = lines.split_first() else { return false };
+    let is_bare = |line: &String| line.starts_with(". ") && line.contains("(0) ");
     // The last may have left after the watch.
     let is_same = rest.starts_with(others) || !rest.is_empty() && others.starts_with(rest);
-    first.starts_with(". ") && first.contains("(0) ") && is_same
+    is_bare(first) && is_same
 }
 
 /// Returns the numbers of the data in a line.

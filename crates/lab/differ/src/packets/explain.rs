@@ -21,7 +21,7 @@ const LEAST: u32 = 48;
 /// Most bytes of SACK blocks with their head.
 const BLOCKS: u32 = 36;
 
-/// Unit of the near end's window field.
+/// The unit of the windows that the near end offers (a scale of 7).
 const SCALE_UNIT: u32 = 1 << 7;
 
 /// Judgment on an input.
@@ -97,6 +97,8 @@ const CHANGES: &[(&str, Change)] = &[
                 for block in blocks.iter_mut() {
                     let is_fin = case.fins.iter().any(|fin| fin.wrapping_add(1) == block.end);
                     block.end = block.end.wrapping_sub(u32::from(is_fin));
+                    let is_behind = block.start != block.end && case.fins.contains(&block.start);
+                    block.start = block.start.wrapping_add(u32::from(is_behind));
                 }
                 blocks.retain(|block| block.start != block.end);
             });
@@ -105,7 +107,8 @@ const CHANGES: &[(&str, Change)] = &[
     ("duplicate_block", |case, a, b| {
         // Blocks left of what is expected report duplicates.
         for seen in segments(a).chain(segments(b)) {
-            change_blocks(seen, |blocks| blocks.retain(|block| ahead(block.end, case.expected)));
+            let expected = seen.ack.filter(|ack| ahead(*ack, case.expected)).unwrap_or(case.expected);
+            change_blocks(seen, |blocks| blocks.retain(|block| ahead(block.end, expected)));
         }
     }),
     ("blocks_after_close", |case, a, b| {
@@ -116,11 +119,12 @@ const CHANGES: &[(&str, Change)] = &[
         }
     }),
     ("blocks_beyond_fin", |case, a, b| {
-        let is_behind = |tcp: &&mut Segment| {
-            tcp.ack.is_some_and(|ack| case.fins.iter().any(|fin| fin.wrapping_add(1) == ack))
-        };
-        for seen in segments(a).chain(segments(b)).filter(is_behind) {
-            change_blocks(seen, Vec::clear);
+        for seen in segments(a).chain(segments(b)) {
+            let is_taken = |fin: &u32| seen.ack == Some(fin.wrapping_add(1));
+            let end = case.fins.iter().find(|fin| is_taken(fin)).copied().or(case.early_fin);
+            change_blocks(seen, |blocks| {
+                blocks.retain(|block| end.is_none_or(|end| !ahead(block.end, end)));
+            });
         }
         for seen in segments(a).chain(segments(b)) {
             change_blocks(seen, |blocks| {
@@ -192,8 +196,9 @@ const CHANGES: &[(&str, Change)] = &[
             ack == Some(known)
         };
         // One end has told this number before, the other one tells it now.
-        let (moment, known) = if ahead(here, kernel) { (a, here) } else { (b, kernel) };
+        let (moment, other, known) = if ahead(here, kernel) { (a, b, here) } else { (b, a, kernel) };
         if here != kernel
+            && moment.seen.len() > other.seen.len()
             && let Some(first) = moment.seen.iter().position(|seen| is_late(seen, known))
         {
             moment.seen.remove(first);
@@ -299,10 +304,9 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         case.is_half_open
             && !case.called(Call::Connect)
             && case.ack().is_some_and(|ack| ack != case.heard)
-            // The timer repeats the SYN-ACK.
-            && Case::only(&case.difference.kernel, &["R ", "S. "])
-            && Case::only(&case.difference.ours, &[". ", "S. "])
-            && case.difference.kernel.len() == case.difference.ours.len()
+            && case.difference.kernel.first().is_some_and(|line| line.starts_with("R "))
+            && case.difference.ours.first().is_some_and(|line| line.starts_with(". "))
+            && case.difference.kernel[1..] == case.difference.ours[1..]
     }),
     ("half_open_echo", Then::Ends, |case| {
         // An echo of the latest timestamp that is not the SYN-ACK's, because something was sent since.
@@ -325,7 +329,8 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     }),
     ("listener_closed", Then::Ends, |case| {
         case.called(Call::CloseListener)
-            && Case::only(&case.difference.kernel, &["R ", "R. 0:0"])
+            // Without an acknowledgment nothing tells the number of a reset.
+            && Case::only(&case.difference.kernel, &[if case.sends(Flags::ACK) { "R " } else { "R. 0:0" }])
             && Case::only(&case.difference.ours, &["R. "])
             && case.difference.kernel.len() == case.difference.ours.len()
     }),
@@ -403,6 +408,27 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         case.sends(Flags::FIN)
             && case.difference.ours.first().is_some_and(is_ack)
             && Case::only(&case.difference.kernel, &["after "])
+    }),
+    ("text_beside_fin_ack", Then::GoesOn, |case| {
+        let end = case.segment.filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq).map(|range| range.end);
+        case.has_closed
+            && case.has_ended
+            && case.acked != case.heard
+            && case.ack() == Some(case.heard)
+            && end.is_some_and(|end| !ahead(end, case.expected))
+            && case.ours_acknowledges()
+    }),
+    ("bare_beyond_window", Then::GoesOn, |case| {
+        let at = |lines: &[String], at: u32| match lines {
+            [line] => line.starts_with(&format!(". {at}:{at}(0) ")),
+            _ => false,
+        };
+        let edge = case.una().wrapping_add(case.allowed.wrapping_sub(case.acked));
+        let edge = if ahead(edge, case.told) { case.told } else { edge };
+        ahead(case.heard, edge)
+            && case.heard.wrapping_sub(edge) < SCALE_UNIT
+            && at(&case.difference.kernel, case.heard)
+            && at(&case.difference.ours, edge)
     }),
     ("text_across_fin", Then::Ends, |case| {
         let range = case.segment.filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq);
@@ -496,10 +522,17 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     }),
     ("text_behind_fin", Then::Ends, |case| {
         let end = case.segment.filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq).map(|range| range.end);
-        case.fins.iter().any(|fin| *fin == case.expected || fin.wrapping_add(1) == case.expected)
-            && end.is_some_and(|end| ahead(end, case.expected))
+        let is_reset = end.is_some_and(|end| ahead(end, case.expected))
             && Case::only(&case.difference.kernel, &["R "])
-            && Case::only(&case.difference.ours, &[". "])
+            && Case::only(&case.difference.ours, &[". "]);
+        // A FIN of that text counts once more.
+        let again = format!(" ack {}", case.expected.wrapping_add(1));
+        let is_again = case.sends(Flags::FIN)
+            && end == Some(case.expected)
+            && case.difference.kernel.iter().all(|line| line.contains(&again))
+            && !case.difference.ours.iter().any(|line| line.contains(&again));
+        case.fins.iter().any(|fin| *fin == case.expected || fin.wrapping_add(1) == case.expected)
+            && (is_reset || is_again)
     }),
     ("fin_before_data", Then::Ends, |case| {
         // It takes the place of a byte that came before, and the kernel acknowledges it, now or before.
@@ -566,9 +599,10 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     ("reset_apart", Then::Ends, |case| {
         let is_closed = case.has_ended && case.acked == case.heard;
         let is_now = case.difference.kernel.is_empty() && case.ours_acknowledges();
+        let is_one = case.difference.kernel.is_empty() || case.difference.ours.is_empty();
         let start = case.segment.and_then(|tcp| tcp.seq).map_or(0, |range| range.start);
         let is_apart = is_closed || case.is_at_last_block(start);
-        case.is_reset_apart || is_apart && case.sends(Flags::RST) && is_now
+        case.is_reset_apart || case.is_reset_now && is_one || is_apart && case.sends(Flags::RST) && is_now
     }),
     ("icmp_edge", Then::Ends, |case| case.is_icmp_apart),
     ("beyond_window", Then::Ends, |case| case.is_window_apart),
@@ -630,7 +664,24 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let acked = case.una().wrapping_sub(case.acked);
         // By the test of a second timeout it sends nothing again at the acknowledgment of what was sent again, either.
         let is_second = case.again[0] > 1 && acked > 0 && is_over;
-        case.has_repeated && acked > 2 * u32::from(MSS) && (case.kernel_sends_more() || is_over) || is_second
+        let is_far = acked > 2 * u32::from(MSS);
+        // A second timeout in a row, and what was not sent before, or the FIN.
+        let is_tested = is_far || case.again[0] > 1;
+        let fin = format!("F. {0}:{0}(0) ", case.heard);
+        let is_fresh = kernel.is_some_and(|range| range.start == case.heard)
+            || case.difference.kernel.first().is_some_and(|line| line.starts_with(&fin));
+        let goes_on = is_tested && is_fresh && ours.is_some_and(|range| range.start == case.una());
+        case.has_repeated && (is_far && (case.kernel_sends_more() || is_over) || goes_on) || is_second
+    }),
+    ("forced_probe", Then::Ends, |case| {
+        let (kernel, ours) = case.data();
+        let is_less = |ours: Range| kernel.is_none_or(|kernel| ahead(ours.end, kernel.end));
+        let is_fresh = |range: Range| range.start == case.heard;
+        // Or the kernel sends less than a segment behind it at once.
+        let is_small = |kernel: Range| is_fresh(kernel) && kernel.end.wrapping_sub(kernel.start) < MSS.into();
+        case.has_forced
+            && (case.has_repeated && ours.is_some_and(|ours| is_fresh(ours) && is_less(ours))
+                || ours.is_none() && kernel.is_some_and(is_small))
     }),
     ("window_in_segments", Then::Ends, |case| {
         let (kernel, ours) = case.data();
@@ -640,9 +691,11 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_full = ours.is_some_and(|ours| {
             ours.start == case.heard && ours.end.wrapping_sub(case.una()) <= MSS.into() && in_flight > 0
         });
+        let in_flight = case.departures.iter().map(|(of, _)| of.end.wrapping_sub(of.start));
+        let short = in_flight.filter(|len| *len + 40 < MSS.into()).count() as u32;
         let is_part = kernel.zip(ours).is_some_and(|(kernel, ours)| {
             let more = ours.end.wrapping_sub(kernel.end);
-            kernel.start == ours.start && ours.start == case.heard && more <= MSS.into()
+            kernel.start == ours.start && ours.start == case.heard && more <= (1 + short) * u32::from(MSS)
         });
         let has_no_news = kernel.is_none_or(|range| ahead(case.heard, range.start));
         // Each short one counts as a whole one.
@@ -692,6 +745,13 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_first = case.again[0] == 0 && case.again[1] > 0;
         is_first && is_later(&case.difference.kernel) && is_later(&case.difference.ours)
     }),
+    ("probe_timeout", Then::Ends, |case| {
+        // Or the next step comes before that of the other one.
+        let is_first = case.again[0] == 0 && case.again[1] > 0;
+        let is_una = |range: Range| range.start == case.una();
+        is_first && case.difference.ours.is_empty() && case.data().0.is_some_and(is_una) && case.only_again()
+    }),
+    ("round_trip_of_several", Then::Ends, |case| case.is_round_trip_apart && case.only_again()),
     // The first probe, as it was cut or anew.
     ("cut_again", Then::GoesOn, |case| {
         let is_both = !case.difference.kernel.is_empty() && !case.difference.ours.is_empty();
@@ -707,7 +767,14 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_error = case.input.steps.get(case.difference.step).is_some_and(is_icmp);
         is_error && case.difference.kernel.is_empty() && case.only_again()
     }),
-    ("false_echo", Then::Ends, |case| case.has_false_echo && case.only_again()),
+    ("false_echo", Then::Ends, |case| {
+        // Or what a timer forces into a small window.
+        let (kernel, ours) = case.data();
+        let is_forced = |range: Range| range.start == case.heard && range.end == case.allowed;
+        let is_one = kernel.is_none() && ours.is_some_and(is_forced)
+            || ours.is_none() && kernel.is_some_and(is_forced);
+        case.has_false_echo && (case.only_again() || is_one)
+    }),
     ("block_with_fin", Then::Ends, |case| {
         // The block takes room of data.
         let (kernel, ours) = case.data();
