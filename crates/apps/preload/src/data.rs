@@ -29,7 +29,7 @@ macro_rules! stream_or_kernel {
     };
 }
 
-/// What a call with these flags waits for.
+/// Returns the descriptor and events that a call with these flags waits for.
 pub(crate) fn waits_for(fd: c_int, events: c_short, flags: c_int) -> Option<(c_int, c_short)> {
     (flags & libc::MSG_DONTWAIT == 0).then_some((fd, events))
 }

@@ -603,10 +603,7 @@ impl<T: Transport> Engine<T> {
 
     fn set_congestion(&mut self, fd: Fd, value: &[u8]) -> Result<(), Errno> {
         let end = value.iter().position(|&b| b == 0).unwrap_or(value.len());
-        let name = std::str::from_utf8(&value[..end]).map_err(|_| Errno::EINVAL)?;
-        if value.is_empty() {
-            return Err(Errno::EINVAL);
-        }
+        let name = str::from_utf8(&value[..end]).ok().filter(|_| !value.is_empty()).ok_or(Errno::EINVAL)?;
         // Linux calls its NewReno "reno".
         let name = if name == "reno" { "newreno" } else { name };
         let stream = self.stream(fd).ok().map(|stream| stream.conn);

@@ -90,8 +90,8 @@ pub const ROWS: &[Row] = &[
         name: "errors of options of a Multipath TCP socket",
         kind: Kind::Calls { goes_on: true },
         key: "?etsockopt *, of Multipath TCP: -1 E* | -1 E*",
-        reason: "Linux looks for the option and at the value in another order than for TCP, which the socket is here (RFC \
-                 8684, section 3.7).",
+        reason: "Linux looks for the option and at the value in another order than for TCP, which the socket is here \
+                 (RFC 8684, section 3.7).",
     },
     Row {
         name: "options of a Multipath TCP socket",

@@ -161,7 +161,7 @@ static void refused_at_once(void)
 /* A connect that was refused and not told yet: the socket is bound, or shut, and asked what it is. */
 static void refused_and_then(int is_shut)
 {
-    struct sockaddr_in closed = at(CLIENT, 3219), own = at(SERVER, 3240), name = { 0 };
+    struct sockaddr_in closed = at(CLIENT, 3219), own = at(SERVER, 3890), name = { 0 };
     struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), least = -1, value = 0;
     char text[4];
@@ -196,8 +196,8 @@ static void refused_and_then(int is_shut)
 static void listens_no_more(void)
 {
     struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
-    struct sockaddr_in6 own6 = at6(SERVER, 3241);
-    struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(3241) }, to = at(SERVER, 3241);
+    struct sockaddr_in6 own6 = at6(SERVER, 3891);
+    struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(3891) }, to = at(SERVER, 3891);
     int fd = socket(AF_INET, SOCK_STREAM, 0), other = socket(AF_INET6, SOCK_STREAM, 0);
     int client = new_socket(CLIENT, AF_INET);
     bind(fd, SA(any));
