@@ -272,8 +272,12 @@ impl Sharing for Nic {
         self.steer();
     }
 
-    fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {
-        self.beside.is_ours(key, opens)
+    fn answerer(&self, key: &FlowKey, opens: bool) -> Answerer {
+        self.beside.answerer(key, opens)
+    }
+
+    fn owes(&self) -> bool {
+        self.beside.owes()
     }
 
     fn on_flow(&mut self, key: &FlowKey, lives: bool) {

@@ -356,6 +356,19 @@ pub trait Claims {
     }
 }
 
+/// Process that answers a segment of no flow at a port that processes share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answerer {
+    /// This one.
+    Ours,
+    /// Another one: this one is silent.
+    Another,
+    /// Another one, which is about to leave such segments to this one: a SYN is asked about again.
+    OursSoon,
+    /// This one, which wants no connections: a SYN is left to the next ([`Sharing::hand_over`]).
+    Next,
+}
+
 /// A port on which other processes may share a listening port.
 pub trait Sharing {
     /// A listener at a port of ours that processes share wants new connections, or wants them no more; those that are
@@ -365,9 +378,13 @@ pub trait Sharing {
     /// Such a listener has this role from now on.
     fn set_role(&mut self, claim: &PortClaim, role: Role);
 
-    /// Is a segment ours to answer that belongs to no flow here? Where processes share a port it may be another's:
-    /// then silence is the answer. `opens`: it asks for a connection.
-    fn is_ours(&self, key: &FlowKey, opens: bool) -> bool;
+    /// Returns the process that answers a segment of no flow here. `opens`: it asks for a connection.
+    fn answerer(&self, key: &FlowKey, opens: bool) -> Answerer;
+
+    /// Returns true while this process would leave what asks for a connection to others, which do not get it yet.
+    fn owes(&self) -> bool {
+        false
+    }
 
     /// A flow began or ended at a port that [`NetEvent::Shared`] has named.
     fn on_flow(&mut self, key: &FlowKey, lives: bool);

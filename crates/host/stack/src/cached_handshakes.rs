@@ -2,6 +2,7 @@
 //! there. Whatever is unusual begins the long way, and on the wire nothing can tell.
 
 use base::{Addr, Instant};
+use pio::Answerer;
 use tcp::{Connection, FastOpenAnswer, SocketOptions};
 use wire::packet::{Below, Template};
 use wire::tcp::{Flags, Segment};
@@ -90,7 +91,7 @@ impl Core {
             return false;
         };
         let (full, control) = (*half_open >= request.backlog.max(1) || self.conns.is_full(), request.control);
-        if full || !self.port.io.sharing().is_none_or(|sharing| sharing.is_ours(sender.key, true)) {
+        if full || self.answerer(sender.key, true) != Answerer::Ours {
             return false;
         }
         let Ok(path) = self.path(now, remote.addr) else { return false };

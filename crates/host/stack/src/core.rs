@@ -177,6 +177,8 @@ pub struct Core {
     pub(crate) events_at: Instant,
     /// A listener leaves what waits for accept to others.
     pub(crate) gives: bool,
+    /// SYNs that came before the buckets of a shared port that they belong to.
+    pub(crate) kept_syns: Vec<Vec<u8>>,
     /// When dates may be looked through again.
     pub(crate) revise_at: Instant,
     /// The time of the last turn.
@@ -256,6 +258,7 @@ impl Core {
             error: None,
             events_at: Instant::ZERO,
             gives: false,
+            kept_syns: Vec::new(),
             revise_at: Instant::ZERO,
             now: Instant::ZERO,
             probes_begun: 0,

@@ -2,7 +2,9 @@
 //! another process that shares the port.
 
 use base::{Addr, Endpoint, FlowKey, Instant, Seq};
+use pio::Answerer;
 use tcp::{Connection, Handover};
+use wire::tcp::Raw;
 
 use crate::core::Core;
 use crate::rx::Sender;
@@ -14,6 +16,8 @@ use crate::tables::listeners::{Listener, ListenerId};
 /// Bytes of a connection's state before its data.
 const HEAD: usize = 64;
 
+/// Where the byte of facts lies.
+const FACTS: usize = 58;
 /// Which facts hold, a bit each.
 const SCALES: u8 = 1;
 const SACK: u8 = 2;
@@ -21,13 +25,31 @@ const TIMESTAMPS: u8 = 4;
 const ECN: u8 = 8;
 const ESTABLISHED: u8 = 16;
 const PEER_CLOSED: u8 = 32;
+/// A SYN that is not answered: the sender's hardware address and the segment are the data.
+const SYN: u8 = 64;
+/// SYNs that are kept until a bucket of the port's comes here, at most.
+const KEPT_MAX: usize = 256;
 
-fn write(key: &FlowKey, state: &Handover) -> Vec<u8> {
+fn write_key(key: &FlowKey) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2 * HEAD);
     for end in [key.local(), key.remote()] {
         bytes.extend(end.addr.bytes());
         bytes.extend(end.port.to_ne_bytes());
     }
+    bytes
+}
+
+fn write_syn(key: &FlowKey, mac: [u8; 6], tcp: &[u8]) -> Vec<u8> {
+    let mut bytes = write_key(key);
+    bytes.resize(HEAD, 0);
+    bytes[FACTS] = SYN;
+    bytes.extend(mac);
+    bytes.extend(tcp);
+    bytes
+}
+
+fn write(key: &FlowKey, state: &Handover) -> Vec<u8> {
+    let mut bytes = write_key(key);
     let fact = |holds: bool, bit: u8| if holds { bit } else { 0 };
     let (peers, ours) = state.scales.unwrap_or_default();
     let facts = fact(state.scales.is_some(), SCALES)
@@ -46,17 +68,28 @@ fn write(key: &FlowKey, state: &Handover) -> Vec<u8> {
     bytes
 }
 
+fn read_key(head: &[u8; HEAD]) -> FlowKey {
+    let end = |at: usize| {
+        let addr = head[at..].first_chunk::<16>().copied().unwrap_or_default();
+        Endpoint::new(Addr::v6(addr), u16::from_ne_bytes([head[at + 16], head[at + 17]]))
+    };
+    FlowKey::new(end(0), end(18))
+}
+
+/// Reads what [`write_syn`] wrote: the flow, the sender's address, the segment.
+fn read_syn(bytes: &[u8]) -> Option<(FlowKey, [u8; 6], &[u8])> {
+    let (head, data) = bytes.split_first_chunk::<HEAD>()?;
+    let (mac, tcp) = data.split_first_chunk()?;
+    (head[FACTS] == SYN).then(|| (read_key(head), *mac, tcp))
+}
+
 /// Reads what [`write`] wrote, and the data behind it.
 fn read(bytes: &[u8]) -> Option<(FlowKey, Handover, &[u8])> {
     let (head, data) = bytes.split_first_chunk::<HEAD>()?;
     let short = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
     let half = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let end = |at: usize| {
-        let addr = head[at..].first_chunk::<16>().copied().unwrap_or_default();
-        Endpoint::new(Addr::v6(addr), short(at + 16))
-    };
-    let key = FlowKey::new(end(0), end(18));
-    let [peers, ours, facts] = [head[56], head[57], head[58]];
+    let key = read_key(head);
+    let [peers, ours, facts] = [head[56], head[57], head[FACTS]];
     let has = |bit: u8| facts & bit != 0;
     let state = Handover {
         isn: Seq::new(half(36)),
@@ -75,7 +108,7 @@ fn read(bytes: &[u8]) -> Option<(FlowKey, Handover, &[u8])> {
 
 impl Core {
     /// Parks every listener, and leaves the connections that wait there to other processes that share the ports.
-    /// Returns true while some found no process.
+    /// Returns true while some found no process, or while SYNs still come here.
     pub fn hand_over_all(&mut self, now: Instant) -> bool {
         self.now = now;
         let ids: Vec<ListenerId> = self.listeners.ids().collect();
@@ -83,7 +116,9 @@ impl Core {
             self.park(*id, true);
             self.hand_over_of(now, *id);
         }
-        self.listeners.iter().any(|listener| !listener.queue.is_empty() || listener.half_open > 0)
+        let waits =
+            self.listeners.iter().any(|listener| !listener.queue.is_empty() || listener.half_open > 0);
+        waits || self.port.io.sharing().is_some_and(|sharing| sharing.owes())
     }
 
     /// Leaves the connections of a listener that is parked, those whose handshake is not over as well, to other
@@ -134,10 +169,68 @@ impl Core {
     pub(crate) fn take_over_all(&mut self, now: Instant) {
         let mut bytes = Vec::new();
         while self.port.io.sharing().is_some_and(|sharing| sharing.take_over(&mut bytes)) {
-            if let Some((key, state, data)) = read(&bytes) {
+            if let Some((key, mac, tcp)) = read_syn(&bytes) {
+                self.on_left_syn(now, &key, mac, tcp, true);
+            } else if let Some((key, state, data)) = read(&bytes) {
                 self.go_on(now, &key, &state, data);
             }
         }
+    }
+
+    /// Looks at the SYNs again that came before their buckets.
+    pub(crate) fn look_at_kept(&mut self, now: Instant) {
+        for bytes in std::mem::take(&mut self.kept_syns) {
+            if let Some((key, mac, tcp)) = read_syn(&bytes) {
+                self.on_left_syn(now, &key, mac, tcp, false);
+            }
+        }
+    }
+
+    /// A SYN that this process or another one has kept. `ours`: the other one has left it to this one.
+    fn on_left_syn(&mut self, now: Instant, key: &FlowKey, mac: [u8; 6], tcp: &[u8], ours: bool) {
+        let hash = self.table.hash(key);
+        let Ok(raw) = Raw::of(tcp) else { return self.drops.count(PacketDrop::TcpHeader) };
+        // Answered meanwhile: it came here, too.
+        if self.find(hash, key).is_some() {
+            return;
+        }
+        let mut segment = raw.segment();
+        raw.read_options(&mut segment);
+        let mut frame = [0; 12];
+        frame[6..].copy_from_slice(&mac);
+        let sender = Sender { key, hash, tcp, frame: &frame, batch: &[] };
+        if ours {
+            self.answer_ours(now, &sender, &segment, None);
+        } else {
+            self.on_unmatched(now, &sender, &segment, None);
+        }
+    }
+
+    /// Keeps a SYN until its bucket is this process's.
+    #[cold]
+    pub(crate) fn keep_syn(&mut self, sender: &Sender<'_>) {
+        let bytes = write_syn(sender.key, sender.mac(self.port.caps.medium), sender.tcp);
+        if self.kept_syns.len() == KEPT_MAX {
+            return self.drops.count(PacketDrop::BacklogFull);
+        }
+        // Its sender repeats it.
+        if !self.kept_syns.contains(&bytes) {
+            self.kept_syns.push(bytes);
+        }
+    }
+
+    /// Leaves a SYN to the process that gets its bucket.
+    #[cold]
+    pub(crate) fn leave_syn(&mut self, sender: &Sender<'_>) {
+        let bytes = write_syn(sender.key, sender.mac(self.port.caps.medium), sender.tcp);
+        if !self.port.io.sharing().is_some_and(|sharing| sharing.hand_over(sender.key, &bytes)) {
+            self.drops.count(PacketDrop::AnothersFlow);
+        }
+    }
+
+    /// Returns the process that answers a segment of no flow.
+    pub(crate) fn answerer(&mut self, key: &FlowKey, opens: bool) -> Answerer {
+        self.port.io.sharing().map_or(Answerer::Ours, |sharing| sharing.answerer(key, opens))
     }
 
     fn go_on(&mut self, now: Instant, key: &FlowKey, state: &Handover, data: &[u8]) {

@@ -1,5 +1,5 @@
 //! Ports that several processes share, each with a stack of its own: which want new connections, and which flows are
-//! here. Whose a segment is that belongs to no flow here is the port's to say ([`pio::Sharing::is_ours`]).
+//! here. Whose a segment is that belongs to no flow here is the port's to say ([`pio::Sharing::answerer`]).
 
 use crate::core::Core;
 use crate::tables::conns::SlotFlags;

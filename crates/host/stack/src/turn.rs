@@ -380,6 +380,9 @@ impl Core {
             self.on_net_event(now, &event);
         }
         self.take_over_all(now);
+        if !self.kept_syns.is_empty() {
+            self.look_at_kept(now);
+        }
     }
 }
 

@@ -79,7 +79,7 @@ impl Model<'_> {
             5 => self.obey(input),
             6 => {
                 if let Some(member) = self.pick(input) {
-                    self.table.settle(member);
+                    self.table.settle(member, u64::MAX);
                 }
             }
             7 => {
@@ -195,7 +195,7 @@ impl Model<'_> {
         let members: Vec<_> = self.members.keys().copied().collect();
         members.iter().for_each(|member| self.obey_one(*member));
         for member in members {
-            assert!(!self.table.settle(member), "{member} could not hand over");
+            assert!(!self.table.settle(member, u64::MAX).1, "{member} could not hand over");
         }
         for at in 0..BUCKETS {
             assert_eq!(self.table.owner(at), self.table.heir(at));

@@ -6,6 +6,10 @@
 //!      flow unknown, bucket ours, flow unclaimed .... ours: a SYN begins a connection, others earn a RST
 //!      flow unknown otherwise ...................... silence: it is another member's
 //! ```
+//! While a bucket moves, both members get its SYNs. The heir keeps them and asks again when it has the bucket: then it
+//! is known which of them the owner has answered. An owner that listens no more leaves the SYN to the heir, as it
+//! leaves connections (`handovers`).
+//!
 //! The group is memory that all members map (`table`): buckets with owners, and the flows of each member. It lies in a
 //! file of a directory that is the user's own (`shared`), named after network, interface and port; a new member finds
 //! it there. So workers after a fork, servers that consent by SO_REUSEPORT and the successors of both meet in the same
@@ -34,7 +38,7 @@ pub(crate) use file::Watcher;
 pub(crate) use table::{Buckets, SHIFT};
 
 use crate::peer_hash::PeerHash;
-use crate::port::{ClaimError, Role};
+use crate::port::{Answerer, ClaimError, Role};
 use crate::ports::Place;
 use crate::sys;
 use base::{Duration, FlowKey, Instant};
@@ -74,6 +78,8 @@ pub(crate) struct Member {
 struct Upkeep {
     /// The deal that our filter obeys.
     seen: u64,
+    /// When this one looked last: the deal, and the members whose filters obeyed it.
+    ready: (u64, u64),
     /// The next look at the others.
     look_at: Instant,
     question: Question,
@@ -96,6 +102,7 @@ impl Member {
         })?;
         let upkeep = Mutex::new(Upkeep {
             seen: 0,
+            ready: (0, 0),
             look_at: sys::monotonic() + LOOK,
             question: Question::new(),
             refused: None,
@@ -216,14 +223,30 @@ impl Member {
         Ok(())
     }
 
-    /// Is a segment of no flow here ours to answer?
-    pub(crate) fn answers(&self, key: &FlowKey, opens: bool) -> bool {
-        // Who has just ceased to listen may still own buckets: a RST would be the answer of all, while the next SYN
-        // finds the heir.
-        let wants = !opens || self.serving.load(Ordering::Relaxed) > 0;
+    /// Returns the process that answers a segment of no flow here.
+    pub(crate) fn answerer(&self, key: &FlowKey, opens: bool) -> Answerer {
         // A member that was stopped while others came has not looked yet.
         let alone = !self.is_many() && self.table.present() == 1 << self.number;
-        wants && (alone || self.table.answers(self.number, key, opens))
+        // Asked first: once the bucket is here, the owner before has told all flows that it has answered.
+        let soon = opens && !alone && self.table.is_coming(self.number, key);
+        if !alone && !self.table.answers(self.number, key, opens) {
+            return if soon { Answerer::OursSoon } else { Answerer::Another };
+        }
+        if !opens || self.serving.load(Ordering::Relaxed) > 0 {
+            return Answerer::Ours;
+        }
+        // It has just ceased to listen, and still owns the bucket.
+        if self.table.is_going(self.number, key) { Answerer::Next } else { Answerer::Another }
+    }
+
+    /// Does the member own what others are to have?
+    pub(crate) fn owes(&self) -> bool {
+        self.is_many() && self.table.owes(self.number)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn answers(&self, key: &FlowKey, opens: bool) -> bool {
+        self.answerer(key, opens) == Answerer::Ours
     }
 
     /// A flow began or ended.
@@ -314,7 +337,14 @@ impl Member {
             self.table.hide(self.number, false);
         }
         if (self.has_told() || !self.is_many()) && !self.keeps.load(Ordering::SeqCst) {
-            self.table.settle(self.number);
+            // What came before the heirs' filters let it through came here alone: it is read before the next look.
+            let (deal, ready) = self.table.ready_members();
+            let before = if upkeep.ready.0 == deal { upkeep.ready.1 } else { 0 };
+            let (moved, left) = self.table.settle(self.number, before & ready);
+            upkeep.ready = (deal, ready);
+            if moved || left && ready != before {
+                self.file.notify();
+            }
         }
         Ok(due || self.table.generation() != upkeep.seen)
     }

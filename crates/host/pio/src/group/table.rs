@@ -473,23 +473,48 @@ impl Table {
         })
     }
 
-    /// A member hands over what was dealt to others, as far as they are ready; it has told of all its flows. Is
-    /// something left?
-    pub(super) fn settle(&self, member: usize) -> bool {
-        let mut left = false;
+    /// Is the bucket of a flow to be the member's, and another's still?
+    pub(super) fn is_coming(&self, member: usize, key: &FlowKey) -> bool {
+        let at = self.bucket(key);
+        self.heir(at) == Some(member) && ![member as u64, NONE].contains(&self.get(OWNER + at))
+    }
+
+    /// Is the bucket of a flow to be another member's?
+    pub(super) fn is_going(&self, member: usize, key: &FlowKey) -> bool {
+        self.heir(self.bucket(key)).is_some_and(|heir| heir != member)
+    }
+
+    /// Does the member own buckets that are to be others'?
+    pub(super) fn owes(&self, member: usize) -> bool {
+        let is_going = |at: usize| self.heir(at).is_some_and(|heir| heir != member);
+        (0..BUCKETS).any(|at| self.owner(at) == Some(member) && is_going(at))
+    }
+
+    /// Returns the last deal, and the members whose filters obey it, a bit each.
+    pub(super) fn ready_members(&self) -> (u64, u64) {
+        let generation = self.generation();
+        let obeys = |other: &usize| self.get(READY + other) >= generation;
+        (generation, each(self.present()).filter(obeys).fold(0, |all, other| all | bit(other)))
+    }
+
+    /// A member that has told of all its flows hands over what was dealt to others, as far as they are `ready`. Was
+    /// something handed over, and is something left?
+    pub(super) fn settle(&self, member: usize, ready: u64) -> (bool, bool) {
+        let (mut moved, mut left) = (false, false);
         for at in 0..BUCKETS {
             let (owner, generation, heir) = (self.word(OWNER + at), self.generation(), self.get(HEIR + at));
             if owner.load(SeqCst) != member as u64 || heir == member as u64 {
                 continue;
             }
-            if heir >= MEMBERS as u64 || self.get(READY + heir as usize) >= generation {
+            let is_ready = |heir: usize| ready & bit(heir) != 0 && self.get(READY + heir) >= generation;
+            if heir >= MEMBERS as u64 || is_ready(heir as usize) {
                 // Taken over meanwhile, it is not this member's to hand over.
-                let _ = owner.compare_exchange(member as u64, heir, SeqCst, SeqCst);
+                moved |= owner.compare_exchange(member as u64, heir, SeqCst, SeqCst).is_ok();
             } else {
                 left = true;
             }
         }
-        left
+        (moved, left)
     }
 
     /// Is a segment of no flow of the member's its to answer? `opens`: it asks for a connection.
@@ -535,6 +560,11 @@ impl Table {
         if holders.load(SeqCst) & bit(member) == 0 {
             holders.fetch_or(bit(member), SeqCst);
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn has(&self, member: usize, key: &FlowKey) -> bool {
+        self.map(member).is_ok_and(|flows| flows.may_have(self.bucket(key), self.print(key), true))
     }
 
     /// A member stops being called a holder where it has no flow.

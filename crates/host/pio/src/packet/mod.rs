@@ -693,8 +693,13 @@ impl Sharing for Packet {
         self.counts.group_faults += faults;
     }
 
-    fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {
-        self.shared.is_empty() || self.group_of(key).is_none_or(|group| group.answers(key, opens))
+    fn answerer(&self, key: &FlowKey, opens: bool) -> Answerer {
+        let group = if self.shared.is_empty() { None } else { self.group_of(key) };
+        group.map_or(Answerer::Ours, |group| group.answerer(key, opens))
+    }
+
+    fn owes(&self) -> bool {
+        self.shared.iter().any(|shared| shared.member.owes())
     }
 
     fn on_flow(&mut self, key: &FlowKey, lives: bool) {

@@ -1,6 +1,7 @@
 //! Segments that belong to no connection: they may open one, or are answered by a reset.
 
 use base::{FlowKey, Instant, Seq};
+use pio::Answerer;
 use tcp::Stray;
 use tcp::auth::Auth;
 use wire::tcp::{Flags, Segment};
@@ -38,7 +39,7 @@ impl Core {
     }
 
     /// A segment of no flow, which may begin one.
-    pub(super) fn on_unmatched(
+    pub(crate) fn on_unmatched(
         &mut self,
         now: Instant,
         sender: &Sender<'_>,
@@ -78,10 +79,26 @@ impl Core {
         }
         // What is left of a flow here may be revived here, whichever member has the bucket now.
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
-        let mut is_ours = || self.port.io.sharing().is_none_or(|sharing| sharing.is_ours(sender.key, opens));
-        if above.is_none() && !self.looping && !is_ours() {
-            return self.drops.count(PacketDrop::AnothersFlow);
+        if above.is_none() && !self.looping {
+            match self.answerer(sender.key, opens) {
+                Answerer::Ours => {}
+                Answerer::Another => return self.drops.count(PacketDrop::AnothersFlow),
+                Answerer::OursSoon => return self.keep_syn(sender),
+                Answerer::Next => return self.leave_syn(sender),
+            }
         }
+        self.answer_ours(now, sender, segment, above);
+    }
+
+    /// As [`Core::answer_unmatched`], where this process answers.
+    pub(crate) fn answer_ours(
+        &mut self,
+        now: Instant,
+        sender: &Sender<'_>,
+        segment: &Segment<'_>,
+        above: Option<Seq>,
+    ) {
+        let local = sender.key.local();
         let listener = self.listeners.find(local, sender.hash);
         let Ok(auth) = self.authorize(listener, sender, segment) else { return };
         let Some(id) = listener.filter(|_| !segment.flags.has(Flags::RST)) else {

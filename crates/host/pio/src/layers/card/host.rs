@@ -279,8 +279,8 @@ impl Sharing for Card {
         self.ask(Ask::Role(*claim, role));
     }
 
-    fn is_ours(&self, _: &FlowKey, _: bool) -> bool {
-        true
+    fn answerer(&self, _: &FlowKey, _: bool) -> Answerer {
+        Answerer::Ours
     }
 
     fn on_flow(&mut self, key: &FlowKey, lives: bool) {
