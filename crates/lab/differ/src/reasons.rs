@@ -226,8 +226,8 @@ pub const ROWS: &[Row] = &[
         name: "tail loss probe of less than a segment in pieces",
         kind: Kind::Packets,
         key: "probe_of_pieces",
-        reason: "Linux counts segments. Here an MSS in flight counts as one segment, of which RFC 8985, section 7.2, has \
-                 the acknowledgment delayed, also where SACK blocks made two of it.",
+        reason: "Linux counts segments. Here an MSS in flight counts as one segment, of which RFC 8985, section 7.2, \
+                 has the acknowledgment delayed, also where SACK blocks made two of it.",
     },
     Row {
         name: "urgent data",
@@ -375,8 +375,8 @@ pub const ROWS: &[Row] = &[
         name: "SACK blocks behind a FIN",
         kind: Kind::Packets,
         key: "blocks_beyond_fin",
-        reason: "Linux reports what a peer sent behind its FIN, in order or not. Here that is forgotten, which RFC 2018, section 8, \
-                 permits: nothing follows a FIN.",
+        reason: "Linux reports what a peer sent behind its FIN, in order or not. Here that is forgotten, which RFC \
+                 2018, section 8, permits: nothing follows a FIN.",
     },
     Row {
         name: "retransmission cut anew",
@@ -510,8 +510,8 @@ pub const ROWS: &[Row] = &[
         name: "timeout after unreachable",
         kind: Kind::Packets,
         key: "backoff_reverted",
-        reason: "Linux takes one doubling of the timeout back when network or host unreachable comes, which RFC 6069 (an \
-                 experiment) permits. Here the timeout stays (RFC 6298, section 5).",
+        reason: "Linux takes one doubling of the timeout back when network or host unreachable comes, which RFC 6069 \
+                 (an experiment) permits. Here the timeout stays (RFC 6298, section 5).",
     },
     Row {
         name: "ICMP error that waits in a queue",
@@ -628,7 +628,8 @@ pub const ROWS: &[Row] = &[
         kind: Kind::Packets,
         key: "cut_middle",
         reason: "A peer that acknowledges a part of a segment finds the rest cut anew, and each of the two goes on \
-                 where its own segment ended, as far as the windows let it: RFC 9293, section 3.8.1, has bytes retransmitted, not segments.",
+                 where its own segment ended, as far as the windows let it: RFC 9293, section 3.8.1, has bytes \
+                 retransmitted, not segments.",
     },
     Row {
         name: "reset after SYNs crossed",

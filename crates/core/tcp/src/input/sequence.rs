@@ -101,10 +101,10 @@ impl Connection {
         }
     }
 
-    /// Fourth check: a SYN in a synchronized state gets a challenge ACK (RFC 5961, section 4). In
-    /// SYN-RECEIVED the peer's own SYN may come again: a passive open repeats its SYN-ACK, and in a simultaneous open
-    /// it gets an acknowledgment, and may come as SYN-ACK (RFC 9293, figure 8); another SYN is challenged there too, where RFC 9293 would fall back to LISTEN at an
-    /// attacker's word.
+    /// Fourth check: a SYN in a synchronized state gets a challenge ACK (RFC 5961, section 4). In SYN-RECEIVED the
+    /// peer's own SYN may come again: a passive open repeats its SYN-ACK, and in a simultaneous open it gets an
+    /// acknowledgment, and may come as SYN-ACK (RFC 9293, figure 8); another SYN is challenged there too, where RFC
+    /// 9293 would fall back to LISTEN at an attacker's word.
     /// RFC 5961, 4.2-1 and 4.2-2.
     pub(crate) fn check_syn(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         if !seg.flags.has(Flags::SYN) {

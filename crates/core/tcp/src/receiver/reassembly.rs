@@ -157,10 +157,12 @@ impl Receiver {
         self.reassembly.as_ref().and_then(|queue| queue.held.overlap(offset, end))
     }
 
-    /// The peer's FIN lies at `at`, beyond a hole. One that would lie before data that came is not the peer's.
+    /// The peer's FIN lies at `at`, beyond a hole. One that would lie before data that came, or behind another FIN, is
+    /// not the peer's.
     pub(crate) fn note_fin(&mut self, at: Seq) {
         let beyond = self.nxt + self.queue().held.reach();
-        if at.at_or_before(self.edge) && at.at_or_after(beyond) {
+        let is_first = self.queue().fin.is_none_or(|fin| at.before(fin));
+        if at.at_or_before(self.edge) && at.at_or_after(beyond) && is_first {
             self.queue().fin = Some(at);
         }
     }
