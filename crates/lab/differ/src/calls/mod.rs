@@ -39,6 +39,8 @@ pub const RARE: usize = 3;
 /// Candidates that are run to make a program smaller, and those where each takes the time limit.
 const TRIES: usize = 160;
 const TRIES_IN_VAIN: usize = 12;
+/// Machines on each processor: while the calls of one wait for a time, another runs.
+const PER_CPU: usize = 2;
 /// Differences that are made smaller; more are counted alone.
 const SHRUNK_MAX: usize = 60;
 
@@ -263,7 +265,7 @@ impl Machine {
     }
 }
 
-/// Runs programs from seeds, a machine for each processor, and prints differences that no row explains.
+/// Runs programs from seeds, [`PER_CPU`] machines on each processor, and prints differences that no row explains.
 ///
 /// # Errors
 /// A difference was found that no row explains, or the programs cannot be run here.
@@ -273,7 +275,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let program = interpreter(to)?;
     let ours = bench::bed::our_command()?;
     let mut machines = Vec::new();
-    for cpu in sides::processors()? {
+    for cpu in sides::processors()?.into_iter().flat_map(|cpu| [cpu; PER_CPU]) {
         let side = |millstream| Side::new(&program, millstream, cpu);
         let [stack, relaying] = [side(Some(&*ours))?, side(Some(&*ours))?];
         machines.push(Machine { cpu, kernel: side(None)?, stack, relaying });
