@@ -281,10 +281,11 @@ impl Connection {
     /// ...).
     pub fn set_options(&mut self, cx: &mut Cx<'_>, options: SocketOptions) {
         let old = core::mem::replace(&mut self.options, PackedOptions::from(&options));
-        self.set_pace_cap(options.max_pacing);
-        if self.options.has(Switch::OWN_TIMES) || old.has(Switch::OWN_TIMES) {
+        let own_times = self.options.has(Switch::OWN_TIMES) || old.has(Switch::OWN_TIMES);
+        if own_times {
             self.set_times(options.times);
         }
+        self.set_pace_cap(options.max_pacing);
         if self.state() == State::Closed {
             return;
         }
@@ -294,7 +295,7 @@ impl Connection {
             self.rcv.set_limit(self.options.rcvbuf);
         }
         self.make_room_for_lowat(cx);
-        if self.options.has(Switch::OWN_TIMES) || old.has(Switch::OWN_TIMES) {
+        if own_times {
             self.refresh_rto(cx.config);
         }
         self.refresh_pacing(cx);

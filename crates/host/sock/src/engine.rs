@@ -734,13 +734,14 @@ impl<T: Transport> Engine<T> {
 }
 
 /// Returns the readiness that a notice of the stack signals. As on Linux, a change of the connection's state is an edge
-/// for whatever is ready by then: the handshake's end, a FIN, the acknowledgment of the own FIN.
+/// for whatever is ready by then: the handshake's end, a FIN, the acknowledgment of the own FIN. Data, and room for
+/// it, are edges for urgent data and bands, too.
 fn edges(events: Events) -> Ready {
     const CHANGE: Ready = Ready(Ready::IN.0 | Ready::OUT.0 | Ready::HUP.0 | Ready::RDHUP.0);
     const TABLE: [(Events, Ready); 8] = [
         (Events::CONNECTED, CHANGE),
-        (Events::READABLE, Ready::IN),
-        (Events::WRITABLE, Ready::OUT),
+        (Events::READABLE, Ready(Ready::IN.0 | (libc::EPOLLPRI | libc::EPOLLRDBAND) as u32)),
+        (Events::WRITABLE, Ready(Ready::OUT.0 | libc::EPOLLWRBAND as u32)),
         (Events::REPORT, Ready::ERR),
         (Events::PEER_CLOSED, CHANGE),
         (Events::DRAINED, CHANGE),

@@ -376,6 +376,7 @@ impl<T: Transport> Engine<T> {
             self.store_options(fd, options)?;
             match id {
                 Id::NoDelay if v != 0 => self.push(fd),
+                Id::Cork if v == 0 => self.uncork(fd),
                 Id::RcvLowat if options.rcv_lowat > 1 || self.extras(fd).too_few > 0 => {
                     self.change_extras(fd, |e| e.too_few = options.rcv_lowat - 1)?;
                 }
@@ -469,13 +470,6 @@ impl<T: Transport> Engine<T> {
         conn.is_ok_and(|conn| !matches!(self.core.state(conn), State::SynSent | State::SynReceived))
     }
 
-    /// Sends data that is held back, as each setting of TCP_NODELAY does (tcp(7)).
-    fn push(&mut self, fd: Fd) {
-        if let Ok(conn) = self.stream(fd).map(|stream| stream.conn) {
-            self.core.push(self.now(), conn);
-        }
-    }
-
     fn set_dates(&mut self, fd: Fd, id: Id, v: i32) -> Result<(), Errno> {
         let mut dates = self.extras(fd).dates;
         match id {
@@ -565,7 +559,7 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    fn options(&self, fd: Fd) -> Result<SocketOptions, Errno> {
+    pub(crate) fn options(&self, fd: Fd) -> Result<SocketOptions, Errno> {
         match &self.object(fd)?.kind {
             Kind::Fresh(settings) => Ok(settings.options),
             Kind::Listener(listener) => Ok(listener.settings.options),
@@ -725,17 +719,7 @@ impl<T: Transport> Engine<T> {
                 Some(info) => info.sndbuf.0 as i32,
                 None => chosen(self.options(fd)?.sndbuf, self.core.default_buffers().1),
             },
-            Id::MaxSeg => {
-                let own = self.extras(fd).max_seg.unwrap_or(self.options(fd)?.max_seg);
-                let left = match &self.object(fd)?.kind {
-                    Kind::Fresh(settings) => settings.left.mss,
-                    _ => 0,
-                };
-                match info {
-                    Some(info) if own == 0 || info.state != State::Closed => info.snd_mss.into(),
-                    _ => chosen(own.into(), if left > 0 { left.into() } else { 536 }),
-                }
-            }
+            Id::MaxSeg => self.max_seg(fd, info.map(|info| (info.state, info.snd_mss)))?,
             Id::Linger2 => match self.options(fd)?.times.fin_wait2 {
                 Some(time) if time.is_zero() => -1,
                 Some(time) => time.as_secs() as i32,

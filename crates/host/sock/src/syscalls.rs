@@ -2,6 +2,7 @@
 
 use crate::Errno;
 use crate::engine::{Begun, Engine};
+use crate::object::Stream;
 use crate::sockets::{
     Check, EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags,
     Sockets,
@@ -600,9 +601,10 @@ impl<T: Transport> Engine<T> {
         self.stream(fd).is_ok_and(|stream| self.core.write_closed(stream.conn))
     }
 
-    /// Nothing more will ever arrive.
+    /// Returns true if nothing more will arrive, or no call waits for more: the receiving side is shut.
     fn has_ended(&self, fd: Fd) -> bool {
-        self.has_closed(fd) || self.stream(fd).is_ok_and(|stream| self.core.peer_closed(stream.conn))
+        let over = |stream: &Stream| stream.read_shut || self.core.peer_closed(stream.conn);
+        self.has_closed(fd) || self.stream(fd).is_ok_and(over)
     }
 
     /// Is the connection in CLOSED, where an error may be pending?
@@ -618,7 +620,7 @@ impl<T: Transport> Engine<T> {
     /// Returns true if the stream ends behind the next `ahead` bytes.
     fn ends_at(&self, fd: Fd, ahead: usize) -> bool {
         let Ok(stream) = self.stream(fd) else { return self.apart(fd).is_some() };
-        (stream.read_shut || self.has_ended(fd)) && self.core.readable(stream.conn) as usize <= ahead
+        self.has_ended(fd) && self.core.readable(stream.conn) as usize <= ahead
     }
 
     /// Fills in each row's readiness; how many rows have any.

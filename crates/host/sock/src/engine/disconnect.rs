@@ -18,8 +18,8 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
-    /// Returns true if the connection that a call waited for was disconnected meanwhile: as on Linux the call fails with
-    /// EPIPE, and the socket's error stays for the next one.
+    /// Returns true if the connection that a call waited for was disconnected meanwhile: as on Linux the call fails
+    /// with EPIPE, and the socket's error stays for the next one.
     pub(crate) fn was_disconnected(&self, fd: Fd) -> bool {
         matches!(self.object(fd).map(|o| &o.kind), Ok(Kind::Fresh(settings)) if settings.left.disconnected)
     }
@@ -88,6 +88,22 @@ impl<T: Transport> Engine<T> {
             self.descriptors.fresh_mut(fd)?.bound = Some(bound);
         }
         Ok(())
+    }
+
+    /// Returns TCP_MAXSEG: the connection's, and the program's own while there is none. `conn` is its state and what it
+    /// sends in a segment.
+    pub(crate) fn max_seg(&self, fd: Fd, conn: Option<(State, u16)>) -> Result<i32, Errno> {
+        let own = self.extras(fd).max_seg.unwrap_or(self.options(fd)?.max_seg);
+        let left = match &self.object(fd)?.kind {
+            Kind::Fresh(settings) if settings.left.mss > 0 => settings.left.mss,
+            _ => 536,
+        };
+        Ok(match conn {
+            Some((state, mss)) if own == 0 || state != State::Closed => mss,
+            _ if own > 0 => own,
+            _ => left,
+        }
+        .into())
     }
 
     /// The pending error, taken (SO_ERROR).

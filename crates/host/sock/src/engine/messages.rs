@@ -126,6 +126,23 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
+    /// Sends data that is held back, as each setting of TCP_NODELAY does (tcp(7)).
+    pub(crate) fn push(&mut self, fd: Fd) {
+        if let Ok(conn) = self.stream(fd).map(|stream| stream.conn) {
+            self.core.push(self.now(), conn);
+        }
+    }
+
+    /// Sends what MSG_MORE holds back, as each end of a cork does, unless data in flight makes it wait (Nagle).
+    pub(crate) fn uncork(&mut self, fd: Fd) {
+        if let Ok(conn) = self.stream(fd).map(|stream| stream.conn) {
+            let (unacknowledged, unsent) = self.core.unsent(conn);
+            if unsent > 0 && unsent == unacknowledged {
+                self.core.push(self.now(), conn);
+            }
+        }
+    }
+
     /// See [`crate::Sockets::recv_error`].
     pub fn recv_error(&mut self, fd: Fd) -> Result<ErrorReport, Errno> {
         let dates = self.extras(fd).dates;
