@@ -70,7 +70,7 @@ pub const ROWS: &[Row] = &[
         kind: Kind::Calls { goes_on: true },
         key: "ioctl 0x5411, one end closed: 0 * | 0 0",
         reason: "RFC 9293, section 3.10.7.4: segment queues are flushed at a reset, so nothing is unsent. Linux counts \
-                 what was not acknowledged.",
+                 what was not acknowledged, and after connect(2) to AF_UNSPEC a number of its own.",
     },
     Row {
         name: "the protocol of a Multipath TCP socket",
@@ -119,15 +119,15 @@ pub const ROWS: &[Row] = &[
         name: "timestamps that are asked for late",
         kind: Kind::Calls { goes_on: true },
         key: "recvmsg*, stamps asked for late: flags * name ? cmsg 1:?? n | flags * name ? n",
-        reason: "Data that came before `SO_TIMESTAMP` (socket(7)) was set has a timestamp on Linux if any socket of the \
-                 machine had asked for timestamps by then, and none otherwise. Here it has none.",
+        reason: "Data that came before `SO_TIMESTAMP` (socket(7)) was set has a timestamp on Linux if any socket of \
+                 the machine had asked for timestamps by then, and none otherwise. Here it has none.",
     },
     Row {
         name: "a peek that sleeps beside a read",
         kind: CALLS,
         key: "recv*MSG_PEEK*, raced by a read: woke: * | woke: *",
-        reason: "What a call with MSG_PEEK tells that sleeps while another one takes the data is not defined (recv(2)): \
-                 Linux counts bytes again that it has seen already, and logs a bug of the application.",
+        reason: "What a call with MSG_PEEK tells that sleeps while another one takes the data is not defined \
+                 (recv(2)): Linux counts bytes again that it has seen already, and logs a bug of the application.",
     },
     Row {
         name: "a wait beside a read",
@@ -135,6 +135,13 @@ pub const ROWS: &[Row] = &[
         key: "*, beside a read asleep: woke: * | woke: *",
         reason: "Of a poll(2) and a recv(2) of one socket that sleep in two threads, a reset wakes both. Whether the \
                  poll tells of the error depends on which of them runs first, on either side.",
+    },
+    Row {
+        name: "a wait beside a read that takes all",
+        kind: CALLS,
+        key: "*, beside a read asleep: asleep | woke: *",
+        reason: "Of a poll(2) and a recv(2) or accept(2) of one socket that sleep in two threads, data wakes both. The \
+                 poll goes on sleeping if the other call runs first, and on Linux it mostly does.",
     },
     Row {
         name: "window updates behind shutdown(SHUT_RD)",

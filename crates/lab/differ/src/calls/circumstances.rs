@@ -42,7 +42,7 @@ struct Walk {
     ended: BTreeSet<File>,
     /// Connections that the peer has closed, and those with unread data of the peer's.
     hung_up: BTreeSet<File>,
-    unread: BTreeSet<File>,
+    unread: BTreeMap<File, i64>,
     /// Connections of which MSG_MORE holds data back, and those where something came from the peer while it did.
     held: BTreeSet<File>,
     heard: BTreeSet<File>,
@@ -87,6 +87,11 @@ impl Walk {
         self.made
     }
 
+    /// Bytes from the peer that no call has asked for yet.
+    fn unread(&self, file: File) -> i64 {
+        self.unread.get(&file).copied().unwrap_or(0)
+    }
+
     /// The files that a step acts on, before it.
     fn files_of(&self, step: &Step) -> BTreeSet<File> {
         let slot = |at: usize| self.slots.get(&step.arg(at)).copied();
@@ -127,6 +132,8 @@ impl Walk {
             "eventfd" => {
                 self.new_file(first);
             }
+            // Nothing lets nothing go.
+            "send" if second == 0 || step.arg(3) == 9 => {}
             "send" => {
                 if let Some(file) = self.slots.get(&first) {
                     match step.kind().contains("MSG_MORE") && !matches!(step.arg(3), 1 | 2 | 7 | 8) {
@@ -139,9 +146,9 @@ impl Walk {
                 let file = self.peers.get(&first).copied();
                 self.heard.extend(file.filter(|file| self.held.contains(file)));
                 match step.name {
-                    "psend" => self.unread.extend(file),
+                    "psend" => self.unread.extend(file.map(|file| (file, self.unread(file) + second))),
                     "pstuff" => {
-                        self.unread.extend(file);
+                        self.unread.extend(file.map(|file| (file, i64::MAX / 2)));
                         self.filled.extend(file);
                     }
                     _ => self.ended.extend(file),
@@ -162,13 +169,13 @@ impl Walk {
                 self.read_shut.extend(file.filter(|_| second != 1));
             }
             "setopt" if (second, step.arg(2)) == (1, 29) || (second, step.arg(2)) == (1, 35) => {
-                let file = self.slots.get(&first).filter(|file| self.unread.contains(file));
+                let file = self.slots.get(&first).filter(|file| self.unread(**file) > 0);
                 self.late_stamps.extend(file.copied());
             }
             "recv" | "drain" => {
-                if let Some(file) = self.slots.get(&first).filter(|_| !is_peek(step)) {
-                    self.unread.remove(file);
-                }
+                let file = self.slots.get(&first).copied().filter(|_| !is_peek(step));
+                let all = if step.name == "drain" { i64::MAX } else { second };
+                self.unread.extend(file.map(|file| (file, (self.unread(file) - all).max(0))));
             }
             "pipe" | "pair" => {
                 self.new_file(first);
@@ -199,10 +206,7 @@ impl Walk {
                     }
                 }
             }
-            // To AF_UNSPEC.
-            "connect" if second == 12 => {
-                self.ended.extend(self.slots.get(&first).copied());
-            }
+            "connect" if second == 12 => self.ended.extend(self.slots.get(&first).copied()),
             "plisten" => {
                 self.peer_ports.insert(first, second);
             }
@@ -301,6 +305,9 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
         let reads = matches!(step.name, "recv" | "drain") && !is_peek(step);
         let raced: Vec<File> =
             files.iter().copied().filter(|file| reads && asleep(file, &|at| is_peek(&steps[at]))).collect();
+        // A call that sleeps for data takes it.
+        let taken: Vec<File> =
+            files.iter().copied().filter(|file| step.name == "psend" && asleep(file, &takes)).collect();
         walk.beside.extend(beside);
         walk.raced.extend(raced);
         walk.let_go.extend(let_go);
@@ -315,6 +322,9 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
                 walk.ended.extend(&files)
             }
             Some(_) => {}
+        }
+        for file in taken {
+            walk.unread.remove(&file);
         }
         walk.of_step.push(files);
     }

@@ -69,7 +69,7 @@ fn what_became_of_a_connection_is_known_to_the_calls_that_ask() {
     assert_eq!(circumstance(&steps, 8, &["8: 0".to_owned()], false), "");
 }
 
-/// What MSG_MORE holds back is seen by the peer and by what asks for it, until another send lets it go.
+/// Data that MSG_MORE holds back is seen by the peer and by what asks for it, until another send lets it go.
 #[test]
 fn data_held_back_explains_no_other_call() {
     let rest: [(&str, &[i64]); 7] = [
