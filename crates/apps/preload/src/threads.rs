@@ -156,7 +156,7 @@ pub(crate) unsafe fn pthread_create(
         // SAFETY: no thread has taken it.
         drop(unsafe { Box::from_raw(ours.cast::<Ours>()) });
     } else if sets.is_some() {
-        // The program's next call may be one that all threads make, and the C library ends a process whose threads differ.
+        // The program's next call may be one that all threads make: the C library ends a process whose threads differ.
         has_sets.wait();
     }
     failed
