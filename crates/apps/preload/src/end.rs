@@ -54,6 +54,25 @@ extern "C" fn ends() {
     inside(drain);
 }
 
+/// The process stays for others, which use connections of it, and for nothing of its own: what asks it to end ends it.
+fn leave_numbers() {
+    for fd in table::all().0 {
+        // SAFETY: numbers alone. A connection that was handed over is the receiver's from now on.
+        unsafe { real::close(fd) };
+    }
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
+        // SAFETY: zeroes are the default action; room for the one before.
+        unsafe {
+            let mut action = std::mem::zeroed::<libc::sigaction>();
+            real::sigaction(signal, std::ptr::null(), &raw mut action);
+            if action.sa_sigaction != libc::SIG_IGN {
+                action = std::mem::zeroed();
+                real::sigaction(signal, &raw const action, std::ptr::null_mut());
+            }
+        }
+    }
+}
+
 /// Every connection is shut, and what was written is sent. A handler of a signal that comes meanwhile may end the
 /// process anew: then this goes on for that, because the call that was interrupted does not come back.
 pub(crate) fn drain() {
@@ -82,13 +101,22 @@ pub(crate) fn drain() {
         }
     }
     let begun = stack.runner.time();
-    let until = begun + TIMEOUT;
+    let mut until = begun + TIMEOUT;
+    if begins && pump::lends() {
+        leave_numbers();
+    }
     let shares = listeners.iter().any(|held| held.is_shared());
     // Connections that were not accepted go to another process that listens there, which may be about to begin.
     let waits = || shares && stack.runner.hand_over_all() && stack.runner.time() < begun + HANDOVER;
-    while (waits() || pump::owes() || relay::owes() || stack.runner.has_unsent())
-        && stack.runner.time() < until
-    {
+    loop {
+        let waits = waits();
+        if pump::lends() {
+            until = stack.runner.time() + TIMEOUT;
+        } else if !(waits || pump::owes() || relay::owes() || stack.runner.has_unsent())
+            || stack.runner.time() >= until
+        {
+            break;
+        }
         // Nothing is left to be told of an error of the port.
         let _ = stack.runner.poll(&mut [], Some(LOOK));
     }

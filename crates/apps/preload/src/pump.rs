@@ -85,27 +85,29 @@ pub(crate) struct Pump {
     ended: bool,
     /// The connection is no more.
     over: bool,
-    /// Its user is this process, whose end waits for it.
-    own: Option<Own>,
+    /// Its user is this process, whose end waits for it, or one that it was handed to (SCM_RIGHTS).
+    counted: Option<Counted>,
 }
 
 /// Connections that this process relays to itself and whose outward end has not been passed on yet.
 static OWN: AtomicUsize = AtomicUsize::new(0);
+/// Connections that this process has handed to another one.
+static LENT: AtomicUsize = AtomicUsize::new(0);
 
-/// One of [`OWN`], until it is dropped.
-struct Own;
+/// One of [`OWN`] or [`LENT`], until it is dropped.
+struct Counted(&'static AtomicUsize);
 
-impl Own {
-    fn new() -> Own {
-        OWN.fetch_add(1, Ordering::AcqRel);
-        Own
+impl Counted {
+    fn new(all: &'static AtomicUsize) -> Counted {
+        all.fetch_add(1, Ordering::AcqRel);
+        Counted(all)
     }
 }
 
-impl Drop for Own {
+impl Drop for Counted {
     fn drop(&mut self) {
         // In a child there are none.
-        let _ = OWN.fetch_update(Ordering::AcqRel, Ordering::Acquire, |all| all.checked_sub(1));
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |all| all.checked_sub(1));
     }
 }
 
@@ -114,9 +116,15 @@ pub(crate) fn owes() -> bool {
     OWN.load(Ordering::Acquire) > 0
 }
 
+/// Returns true while another process uses a connection that this one has handed to it.
+pub(crate) fn lends() -> bool {
+    LENT.load(Ordering::Acquire) > 0
+}
+
 /// This process is a child: its parent relays.
 pub(crate) fn forked() {
     OWN.store(0, Ordering::Release);
+    LENT.store(0, Ordering::Release);
 }
 
 impl Pump {
@@ -132,13 +140,18 @@ impl Pump {
             left: false,
             ended: false,
             over: false,
-            own: None,
+            counted: None,
         }
     }
 
     /// Makes a pump for a connection that this process itself uses through a socket.
     pub(crate) fn own(held: Held, fd: c_int) -> Pump {
-        Pump { own: Some(Own::new()), ..Pump::new(held, fd) }
+        Pump { counted: Some(Counted::new(&OWN)), ..Pump::new(held, fd) }
+    }
+
+    /// Makes a pump for a connection that goes to another process.
+    pub(crate) fn lent(held: Held, fd: c_int) -> Pump {
+        Pump { counted: Some(Counted::new(&LENT)), ..Pump::new(held, fd) }
     }
 
     /// Our end of the child's socket.
@@ -259,7 +272,9 @@ impl Pump {
                 // The connection may be over by now.
                 let _ = stack.runner.shutdown(self.held.below(), Shutdown::Write);
             }
-            self.own = None;
+            if self.counted.as_ref().is_some_and(|counted| std::ptr::eq(counted.0, &OWN)) {
+                self.counted = None;
+            }
         }
     }
 }

@@ -294,7 +294,7 @@ pub(crate) fn relay_to_itself(held: &Held) -> Result<(), Refused> {
 /// As [`relay_to_itself`], of a connection that goes to another process, too. Sets of epoll lose it.
 pub(crate) fn relay_to_another(held: &Held) -> Result<(), Refused> {
     epoll::leave_sets(held)?;
-    relay_by(held, Pump::new)
+    relay_by(held, Pump::lent)
 }
 
 fn relay_by(held: &Held, pump: fn(Held, c_int) -> Pump) -> Result<(), Refused> {

@@ -170,10 +170,10 @@ const MARIADB: &str = "q='mariadb --no-defaults -h '$S' -u root -N --raw --max-a
 const DOVECOT_CONF: &str = "chmod a+rx .; mkdir -p mail/new mail/cur mail/tmp; base64 file >want
                 { printf 'Subject: a\n\n'; cat want; } >mail/new/1; chown -R nobody mail
                 openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -subj /CN=x 2>log
-                printf 'protocols=imap\nlisten=0.0.0.0\nbase_dir=%s/run\nstate_dir=%s/run\nlog_path=/dev/stderr\n\
+                printf 'protocols=imap\nbase_dir=%s/run\nstate_dir=%s/run\nlog_path=/dev/stderr\n\
                 ssl_cert=<%s/cert\nssl_key=<%s/key\nmail_location=maildir:%s/mail\npassdb {\n driver=static\n \
                 args=password=b\n}\nuserdb {\n driver=static\n args=uid=nobody gid=nogroup home=%s\n}\n\
-                service imap-login {\n service_count=0\n process_min_avail=1\n}\n' $D $D $D $D $D $D >conf";
+                disable_plaintext_auth=no\n' $D $D $D $D $D $D >conf";
 const VSFTPD_CONF: &str =
     "mkdir -p empty root/up; cp file root; chown ftp root/up; head -c 10000000 /dev/urandom >ten
 printf 'listen=YES\nanonymous_enable=YES\nwrite_enable=YES\nanon_upload_enable=YES\nanon_umask=022\n\
@@ -272,14 +272,22 @@ UseReverseDNS off\nWtmpLog off\nUseFtpUsers off\nCapabilitiesEngine off\nRequire
                 AuthOrder mod_auth_file.c\nAuthUserFile %s/users\n' $D $D >conf"
         server "exec proftpd -n -c $D/conf"
         client "curl -sSf -o got ftp://a:b@$S/file"
-    dovecot_over_tls Server on 993 needs "dovecot openssl curl"
+    dovecot_as_shipped Server on 993 needs "dovecot openssl curl"
         before DOVECOT_CONF
         server "exec dovecot -F -c $D/conf"
+        client "for i in 1 2 3; do for u in imap imaps; do
+                curl -ksSf $u'://'$S'/INBOX;MAILINDEX=1;SECTION=TEXT' -u a:b | tr -d \
+                '\r' >got; cmp got want; done; done"
+    dovecot_over_tls Server on 993 needs "dovecot openssl curl"
+        before DOVECOT_CONF
+        server "printf 'service imap-login {\n service_count=0\n process_min_avail=1\n}\n' >>conf
+                exec dovecot -F -c $D/conf"
         client "for i in 1 2 3 4 5 6; do curl -ksSf 'imaps://'$S'/INBOX;MAILINDEX=1;SECTION=TEXT' -u a:b | tr -d \
                 '\r' >got; cmp got want; done"
     dovecot_without_tls Server on 143 needs "dovecot openssl curl"
         before DOVECOT_CONF
-        server "printf 'ssl=no\ndisable_plaintext_auth=no\n' >>conf; exec dovecot -F -c $D/conf"
+        server "printf 'ssl=no\nservice imap-login {\n service_count=0\n process_min_avail=1\n}\n' >>conf
+                exec dovecot -F -c $D/conf"
         client "for i in 1 2 3 4 5 6; do curl -sSf 'imap://'$S'/INBOX;MAILINDEX=1;SECTION=TEXT' -u a:b | tr -d '\r' \
                 >got; cmp got want; done"
     proftpd_anonymous Server on 21 needs "proftpd curl"
