@@ -117,6 +117,9 @@ fn lent_memory_is_referred_to_until_it_is_acknowledged() {
     for config in [PairedConfig::default(), tight()] {
         let (client, server) = stacks(config);
         let listener = TcpListener::bind(&server, "10.0.0.1:7").unwrap();
+        // The peer takes less than is lent.
+        let small = 65_536i32.to_ne_bytes();
+        server.setsockopt(listener.fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &small).unwrap();
         let mut stream = TcpStream::connect(&client, "10.0.0.1:7").unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         let bytes: Arc<[u8]> = pattern(3_000_000, 5).into();

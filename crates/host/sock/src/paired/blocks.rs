@@ -4,13 +4,20 @@
 //!   write ── copied ──> block ── reference ──> send buffer: sent from there
 //!            free <── no other reference ──┘   acknowledged: the reference is dropped
 //! ```
-//! Whether a block is free is seen by its references alone, so that none has to come back through a queue.
+//! Whether a block is free is seen by its references alone, so that none has to come back through a queue. It is the
+//! same the other way: the stack thread copies what arrived to a block, and the application reads it there.
+//!
+//! A connection has two ways for its bytes, ring and blocks, in either direction. Bytes are counted from the first ever
+//! written, so that [`Lent`] knows which of the two has the next. Bytes in the ring are seen as soon as they are there,
+//! lent ones only when they are heard of: so the stack thread puts nothing into the ring while lent bytes wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tcp::LENT_MIN;
 
 /// Bytes of a block.
-const BLOCK: usize = 64 << 10;
+pub(super) const BLOCK: usize = 64 << 10;
 /// A call of so many bytes is worth blocks; a ring copies less as cheaply.
 pub(super) const BLOCKS_MIN: usize = BLOCK / 4;
 /// Most blocks that are looked at for one that is free.
@@ -57,11 +64,134 @@ impl Blocks {
 
     /// Copies as much of `data` as a block holds to a free one. Returns the block and the number of bytes.
     pub(super) fn fill(&mut self, data: &[u8]) -> Option<(Arc<[u8]>, usize)> {
-        let mut block = self.free.pop()?;
         let len = data.len().min(BLOCK);
-        Arc::get_mut(&mut block)?[..len].copy_from_slice(&data[..len]);
-        self.lent.push_back(block.clone());
+        let (block, ()) = self.fill_with(|bytes| bytes[..len].copy_from_slice(&data[..len]))?;
         Some((block, len))
+    }
+
+    /// Lets `fill` write to a free block. Returns the block and its result.
+    pub(super) fn fill_with<R>(&mut self, fill: impl FnOnce(&mut [u8]) -> R) -> Option<(Arc<[u8]>, R)> {
+        let mut block = self.free.pop()?;
+        let result = fill(Arc::get_mut(&mut block)?);
+        self.lent.push_back(block.clone());
+        Some((block, result))
+    }
+}
+
+/// The end that lends.
+pub(super) struct Lending {
+    /// Bytes ever lent, and those of them that wait no more, modulo 2^32.
+    lent: u32,
+    taken: Arc<AtomicU32>,
+    /// Most bytes that wait.
+    window: u32,
+}
+
+impl Lending {
+    pub(super) fn new(window: u32) -> Lending {
+        Lending { lent: 0, taken: Arc::default(), window }
+    }
+
+    /// The other end's share.
+    pub(super) fn window(&self) -> (u32, Arc<AtomicU32>) {
+        (self.window, self.taken.clone())
+    }
+
+    pub(super) fn lend(&mut self, len: u32) {
+        self.lent = self.lent.wrapping_add(len);
+    }
+
+    /// Bytes that wait.
+    pub(super) fn waiting(&self) -> u32 {
+        // Nothing but the number is passed on by it.
+        self.lent.wrapping_sub(self.taken.load(Ordering::Relaxed))
+    }
+
+    /// Bytes that may be lent now: none rather than a trifle, which would only be copied.
+    pub(super) fn room(&self) -> usize {
+        let room = self.window.saturating_sub(self.waiting()) as usize;
+        if room < LENT_MIN { 0 } else { room }
+    }
+}
+
+/// The end that is lent bytes: those that wait, in order.
+#[derive(Default)]
+pub(super) struct Lent {
+    pieces: VecDeque<Piece>,
+    waiting: u32,
+    /// Most bytes that wait.
+    window: u32,
+    taken: Option<Arc<AtomicU32>>,
+}
+
+pub(super) struct Piece {
+    pub(super) bytes: Arc<[u8]>,
+    pub(super) start: usize,
+    pub(super) len: u32,
+    /// Bytes ever written before it, modulo 2^32.
+    pub(super) at: u32,
+}
+
+impl Piece {
+    pub(super) fn data(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len as usize]
+    }
+}
+
+impl Lent {
+    pub(super) fn open(&mut self, window: u32, taken: Arc<AtomicU32>) {
+        (self.window, self.taken) = (window, Some(taken));
+    }
+
+    pub(super) fn push(&mut self, piece: Piece) {
+        self.waiting += piece.len;
+        self.pieces.push_back(piece);
+    }
+
+    /// Returns the piece that begins with byte `at`, or else how many bytes come before the next that was heard of.
+    pub(super) fn next(&self, at: u32) -> Result<&Piece, usize> {
+        match self.pieces.front() {
+            Some(piece) if piece.at == at => Ok(piece),
+            Some(piece) => Err(piece.at.wrapping_sub(at) as usize),
+            None => Err(usize::MAX),
+        }
+    }
+
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        self.pieces.iter()
+    }
+
+    /// Bytes that wait.
+    pub(super) fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// Is half of the room free?
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting <= self.window / 2
+    }
+
+    /// The first `count` bytes, of one piece, wait no more.
+    pub(super) fn took(&mut self, count: u32) {
+        if let Some(first) = self.pieces.front_mut() {
+            first.start += count as usize;
+            first.at = first.at.wrapping_add(count);
+            first.len -= count;
+        }
+        let _done = self.pieces.pop_front_if(|first| first.len == 0);
+        self.count(count);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.pieces.clear();
+        self.count(self.waiting);
+    }
+
+    fn count(&mut self, gone: u32) {
+        self.waiting -= gone;
+        if let Some(taken) = &self.taken {
+            taken.fetch_add(gone, Ordering::Relaxed);
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Calls of descriptors on the stack thread: most are answered from the rings and from state that is here already.
 
-use super::blocks::BLOCKS_MIN;
+use super::blocks::{BLOCKS_MIN, Lending, Lent};
 use super::link::Backoff;
 use super::message::{BY_STACK, Call, Change, Command, Mark, Reply, Rings};
-use super::remote::{AHEAD, Conn, Lending, Listener, NOBODY, Remote};
+use super::remote::{AHEAD, Conn, Listener, NOBODY, Remote};
 use crate::Errno;
 use crate::transport::Transport;
 use base::{Addr, Endpoint, Instant};
@@ -256,13 +256,13 @@ impl Transport for Remote {
 
     fn read(&mut self, _now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, Errno> {
         let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
-        let taken = conn.receive.as_mut().map_or(0, |ring| ring.read(into));
+        let taken =
+            conn.take(into.len(), |before, data| into[before..before + data.len()].copy_from_slice(data));
         if taken > 0 {
-            conn.read = conn.read.wrapping_add(taken as u32);
             self.after_reading(id);
             return Ok(taken);
         }
-        if into.is_empty() && conn.receive.as_ref().is_some_and(|ring| ring.waiting() > 0) {
+        if into.is_empty() && conn.readable() > 0 {
             return Ok(0);
         }
         conn.why_unreadable()?;
@@ -271,22 +271,16 @@ impl Transport for Remote {
 
     fn peek(&mut self, id: ConnId, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
         let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
-        let (first, second) = conn.receive.as_mut().map_or((&[][..], &[][..]), |ring| ring.peek(max));
-        if first.is_empty() {
+        if max.min(conn.readable() as usize) == 0 {
             return conn.why_unreadable();
         }
-        if each(first) && !second.is_empty() {
-            each(second);
-        }
+        conn.show(max, each);
         Ok(())
     }
 
     fn consume(&mut self, _now: Instant, id: ConnId, len: usize) {
         let Some(conn) = self.conns.get_mut(id.0) else { return };
-        if let Some(ring) = &mut conn.receive {
-            let len = ring.len().min(len);
-            ring.consume(len);
-            conn.read = conn.read.wrapping_add(len as u32);
+        if conn.take(len, |_, _| {}) > 0 {
             self.after_reading(id);
         }
     }
@@ -300,7 +294,7 @@ impl Transport for Remote {
 
     fn close(&mut self, _now: Instant, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id.0) else { return };
-        let unread = conn.receive.as_ref().is_some_and(|ring| ring.waiting() > 0);
+        let unread = conn.readable() > 0;
         let rings = Rings { receive: conn.receive.take(), send: conn.send.take() };
         let (link, name) = (conn.link, conn.id);
         if name & BY_STACK != 0 {
@@ -397,7 +391,7 @@ impl Transport for Remote {
     }
 
     fn readable(&self, id: ConnId) -> u32 {
-        self.conn(id).and_then(|conn| conn.receive.as_ref()).map_or(0, |ring| ring.waiting() as u32)
+        self.conn(id).map_or(0, Conn::readable)
     }
 
     fn writable(&self, id: ConnId) -> u32 {
@@ -547,13 +541,11 @@ impl Remote {
 
     /// Bytes that may be sent by reference now. The send buffer that the application asked for bounds those that wait.
     fn room_to_lend(&mut self, id: ConnId) -> usize {
-        let most = self.rings.window();
         let Some(conn) = self.conns.get_mut(id.0) else { return 0 };
         if conn.lending.is_none() {
-            let chosen = conn.options.sndbuf as usize;
-            let window = if chosen == 0 { most } else { most.min(chosen.max(2 * LENT_MIN)) };
-            let lending = conn.lending.insert(Lending::new(window as u32));
-            self.links[conn.link].tell(lending.window(conn.id));
+            let lending = Lending::new(self.rings.window(conn.options.sndbuf));
+            let (window, taken) = conn.lending.insert(lending).window();
+            self.links[conn.link].tell(Command::Window { id: conn.id, window, taken });
         }
         conn.lending.as_ref().map_or(0, Lending::room)
     }
@@ -633,6 +625,7 @@ impl Remote {
             failure: None,
             ended: false,
             more: false,
+            lent_first: false,
             write_shut: false,
             wants_room: false,
             cut: false,
@@ -641,6 +634,7 @@ impl Remote {
             send: None,
             lending: None,
             receive: None,
+            lent: Lent::default(),
             away: false,
             options: Arc::new(connect.options),
             written: 0,

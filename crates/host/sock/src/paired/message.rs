@@ -36,8 +36,7 @@ pub(super) enum Command {
     /// More bytes wait in the ring, up to `upto`. What lies behind is not to be taken before it was told of: a
     /// [`Mark`] may be on its way.
     Written { id: u32, upto: u32 },
-    /// The first [`Command::Lent`] follows: at most `window` bytes of them wait at a time, and those that wait no more
-    /// are counted in `taken`.
+    /// The first [`Command::Lent`] follows: at most `window` bytes of them wait at a time.
     Window { id: u32, window: u32, taken: Arc<AtomicU32> },
     /// More bytes wait, up to `upto`: `len` of `bytes` from `start` on, which the connection refers to until they were
     /// acknowledged.
@@ -48,7 +47,7 @@ pub(super) enum Command {
     Push { id: u32 },
     /// The ring is full: say when half of it is free.
     WantRoom { id: u32 },
-    /// The receive ring was full and has room again.
+    /// There was no room for received bytes, and there is again.
     Taken { id: u32 },
     /// The receive ring, empty; many are about. [`Event::Home`] or [`Event::Ring`] follows.
     GiveBack { id: u32, ring: ByteConsumer },
@@ -182,6 +181,19 @@ pub(super) enum Event {
         id: u32,
         ring: ByteConsumer,
     },
+    /// The first [`Event::Lent`] follows: at most `window` bytes of them wait at a time.
+    Window {
+        id: u32,
+        window: u32,
+        taken: Arc<AtomicU32>,
+    },
+    /// Received bytes, up to `upto`: the first `len` of `bytes`.
+    Lent {
+        id: u32,
+        bytes: Arc<[u8]>,
+        len: u32,
+        upto: u32,
+    },
     /// The ring that was given back ([`Command::GiveBack`]) was empty and stays at home.
     Home {
         id: u32,
@@ -238,8 +250,10 @@ pub(super) struct Status {
     pub(super) error: Option<tcp::Error>,
     /// Nothing more will come after what the ring holds.
     pub(super) ended: bool,
-    /// The receive ring is full and more waits behind it: say [`Command::Taken`].
+    /// More waits than there is room for: say [`Command::Taken`] when half of the room is free.
     pub(super) more: bool,
+    /// Not before all lent bytes are read, after which the ring may be used.
+    pub(super) lent_first: bool,
 }
 
 /// Failure of a connection, or of the attempt to begin it.
@@ -299,10 +313,11 @@ impl RingPool {
         })
     }
 
-    /// Most bytes that wait in lent memory for a connection: some calls' worth, so that a turn has as much to send as
-    /// where the application writes to the send buffer itself.
-    pub(super) fn window(&self) -> usize {
-        (16 * self.bytes).max(2 * LENT_MIN)
+    /// Returns how many bytes may wait in lent memory for a connection: some calls' worth, so that a turn moves as many
+    /// as in direct mode, but no more than the buffer that the application chose, if it did (0: not).
+    pub(super) fn window(&self, chosen: u32) -> u32 {
+        let most = (16 * self.bytes).max(2 * LENT_MIN) as u32;
+        if chosen == 0 { most } else { most.min(chosen.max(2 * LENT_MIN as u32)) }
     }
 
     /// Makes blocks for as many bytes as the rings that are kept have.

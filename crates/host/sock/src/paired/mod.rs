@@ -11,8 +11,9 @@
 //!   └────────────────────────────┘   doorbells,     └──────────────────────┘
 //!                                    only to sleepers
 //! ```
-//! Large writes go to blocks of memory, and what the application lends stays where it is: the queue has a reference,
-//! which becomes part of the send buffer (`blocks`).
+//! Many bytes at a time go to blocks of memory instead, of which the queue has references: those of a large write
+//! become part of the send buffer, as does memory that the application lends; those that the stack thread fills with
+//! what arrived are read in place (`blocks`).
 //!
 //! Reading, writing, accepting, connecting and epoll need no answer and so never wait for the stack thread; what asks
 //! for one (bind, listen, TCP_INFO, ...) waits for one turn. Events reach an application once per turn.

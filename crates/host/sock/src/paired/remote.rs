@@ -1,6 +1,6 @@
 //! The application's view of its connections, and the queues to the threads that run them.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Lending, Lent, Piece};
 use super::lease::Lease;
 use super::link::{Backoff, Link};
 use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPool, Rings, Status};
@@ -13,8 +13,7 @@ use ring::bytes::{ByteConsumer, ByteProducer};
 use stack::{ConnId, Connect, Notice, OpError};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use tcp::{Events, LENT_MIN, SocketOptions, State, Times};
+use tcp::{Events, SocketOptions, State, Times};
 
 /// Nothing: a connection that was accepted on our behalf and waits in its listener's queue.
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -31,6 +30,7 @@ pub(super) struct Conn {
     pub(super) failure: Option<Failure>,
     pub(super) ended: bool,
     pub(super) more: bool,
+    pub(super) lent_first: bool,
     pub(super) write_shut: bool,
     /// [`Command::WantRoom`] is out.
     pub(super) wants_room: bool,
@@ -41,6 +41,8 @@ pub(super) struct Conn {
     pub(super) send: Option<ByteProducer>,
     pub(super) lending: Option<Lending>,
     pub(super) receive: Option<ByteConsumer>,
+    /// Received bytes that do not lie in the ring.
+    pub(super) lent: Lent,
     /// The receive ring is on its way home, and may come back with bytes in it.
     pub(super) away: bool,
     pub(super) options: Arc<SocketOptions>,
@@ -49,42 +51,6 @@ pub(super) struct Conn {
     pub(super) read: u32,
     /// Further reports by the stack thread, once there are any.
     pub(super) told: Option<Box<Told>>,
-}
-
-/// Bytes that a connection sends by reference.
-pub(super) struct Lending {
-    /// Bytes ever lent, and those of them that wait no more, modulo 2^32.
-    lent: u32,
-    taken: Arc<AtomicU32>,
-    /// Most bytes that wait.
-    window: u32,
-}
-
-impl Lending {
-    pub(super) fn new(window: u32) -> Lending {
-        Lending { lent: 0, taken: Arc::default(), window }
-    }
-
-    /// Tells the stack thread of it.
-    pub(super) fn window(&self, id: u32) -> Command {
-        Command::Window { id, window: self.window, taken: self.taken.clone() }
-    }
-
-    pub(super) fn lend(&mut self, len: u32) {
-        self.lent = self.lent.wrapping_add(len);
-    }
-
-    /// Bytes that wait.
-    pub(super) fn waiting(&self) -> u32 {
-        // Nothing but the number is passed on by it.
-        self.lent.wrapping_sub(self.taken.load(Ordering::Relaxed))
-    }
-
-    /// Bytes that may be lent now: none rather than a trifle, which would only be copied.
-    pub(super) fn room(&self) -> usize {
-        let room = self.window.saturating_sub(self.waiting()) as usize;
-        if room < LENT_MIN { 0 } else { room }
-    }
 }
 
 pub(super) struct Listener {
@@ -266,6 +232,16 @@ impl Remote {
                 // We let go of the connection while the ring was under way. The stack thread knows, and forgets it too.
                 None => drop(ring),
             },
+            Event::Window { id, window, taken } => {
+                if let Some(conn) = self.named(link, id) {
+                    conn.lent.open(window, taken);
+                }
+            }
+            Event::Lent { id, bytes, len, upto } => {
+                if let Some(conn) = self.named(link, id) {
+                    conn.lent.push(Piece { bytes, start: 0, len, at: upto.wrapping_sub(len) });
+                }
+            }
             Event::Home { id } => self.on_ring_stays(link, id),
             Event::Wanted { id } => self.on_ring_wanted(link, id),
             Event::Unused { ring } => self.rings.put(ring),
@@ -304,7 +280,7 @@ impl Remote {
         if let Some(e) = status.error {
             conn.failure = Some(Failure::Tcp(e));
         }
-        (conn.ended, conn.more) = (status.ended, status.more);
+        (conn.ended, conn.more, conn.lent_first) = (status.ended, status.more, status.lent_first);
         let owner = conn.owner;
         if edges.any(Events::WRITABLE) {
             // What is full all the same is another ring than the one that was meant: it is asked for again.
@@ -319,10 +295,11 @@ impl Remote {
         }
     }
 
-    /// The receive ring was full and half of it is free again: the stack thread may go on filling it.
+    /// There was no room for received bytes and there is again: the stack thread may go on.
     pub(super) fn ask_for_more(&mut self, id: u32, link: usize) {
         let Some(conn) = self.named(link, id) else { return };
-        let has_room = conn.receive.as_ref().is_some_and(|ring| ring.waiting() <= ring.capacity() / 2);
+        let has_room = if conn.lent_first { conn.lent.waiting() == 0 } else { conn.lent.has_room() }
+            && conn.receive.as_ref().is_none_or(|ring| ring.waiting() <= ring.capacity() / 2);
         if conn.more && has_room {
             conn.more = false;
             self.links[link].tell(Command::Taken { id });
@@ -354,6 +331,7 @@ impl Remote {
             failure: None,
             ended: false,
             more: false,
+            lent_first: false,
             write_shut: false,
             wants_room: false,
             cut: false,
@@ -362,6 +340,7 @@ impl Remote {
             send: None,
             lending: None,
             receive: None,
+            lent: Lent::default(),
             away: false,
             options: waiting.options.clone(),
             written: 0,
@@ -460,6 +439,65 @@ impl Conn {
     pub(super) fn waiting(&self) -> u32 {
         let in_ring = self.send.as_ref().map_or(0, |ring| ring.capacity() - ring.vacant()) as u32;
         in_ring + self.lending.as_ref().map_or(0, Lending::waiting)
+    }
+
+    /// Received bytes that can be read now.
+    pub(super) fn readable(&self) -> u32 {
+        let in_ring = self.receive.as_ref().map_or(0, ByteConsumer::waiting);
+        match self.lent.next(self.read) {
+            // The ring is on its way, and has what comes before.
+            Err(before) if before != usize::MAX && before > in_ring => in_ring as u32,
+            _ => in_ring as u32 + self.lent.waiting(),
+        }
+    }
+
+    /// Returns the next received bytes that lie together, at most `max`.
+    pub(super) fn front(&mut self, max: usize) -> &[u8] {
+        match (self.lent.next(self.read), &mut self.receive) {
+            (Ok(piece), _) => &piece.data()[..max.min(piece.len as usize)],
+            (Err(before), Some(ring)) => ring.peek(max.min(before)).0,
+            (Err(_), None) => &[],
+        }
+    }
+
+    /// Drops `len` bytes of those that [`Conn::front`] has shown.
+    fn drop_front(&mut self, len: usize) {
+        match (self.lent.next(self.read), &mut self.receive) {
+            (Ok(_), _) => self.lent.took(len as u32),
+            (Err(_), Some(ring)) => ring.consume(len),
+            (Err(_), None) => {}
+        }
+        self.read = self.read.wrapping_add(len as u32);
+    }
+
+    /// Takes at most `max` received bytes and shows them to `each`. Returns how many.
+    pub(super) fn take(&mut self, max: usize, mut each: impl FnMut(usize, &[u8])) -> usize {
+        let mut taken = 0;
+        while taken < max {
+            let data = self.front(max - taken);
+            let len = data.len();
+            if len == 0 {
+                break;
+            }
+            each(taken, data);
+            self.drop_front(len);
+            taken += len;
+        }
+        taken
+    }
+
+    /// Shows received bytes in order, at most `max`, until `each` returns false.
+    pub(super) fn show(&mut self, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) {
+        let mut left = max.min(self.readable() as usize);
+        let (first, second) = self.receive.as_mut().map_or((&[][..], &[][..]), |ring| ring.peek(left));
+        // Lent bytes come behind those in the ring.
+        for data in [first, second].into_iter().chain(self.lent.pieces().map(Piece::data)) {
+            let data = &data[..data.len().min(left)];
+            left -= data.len();
+            if !data.is_empty() && !each(data) {
+                return;
+            }
+        }
     }
 
     /// Nothing more will come than what the ring holds.

@@ -1,5 +1,6 @@
 //! How bytes move between the rings of a connection and the core.
 
+use super::super::blocks::{BLOCK, BLOCKS_MIN, Lending};
 use super::super::message::{Event, RingPair};
 use super::Worker;
 use super::record::Record;
@@ -16,16 +17,49 @@ impl Worker {
             return;
         }
         let conn = stream.conn;
-        if stream.receive.is_none() && core.connection(conn).readable() > 0 {
-            let pair = self.rings.take();
-            stream.receive = Some(pair.tx);
-            let event = Event::Ring { id: stream.id, ring: pair.rx };
-            if let Some(end) = self.links.get_mut(stream.link) {
-                end.say(event);
-            }
-        }
-        stream.more = false;
+        let Some(end) = self.links.get_mut(stream.link) else { return };
+        (stream.more, stream.lent_first) = (false, false);
+        let mut lends = false;
         loop {
+            let readable = core.connection(conn).readable() as usize;
+            // The rest of what came together goes the same way.
+            lends = readable >= BLOCKS_MIN || (lends && readable > 0);
+            if lends {
+                let lending = stream.lending.get_or_insert_with(|| {
+                    let lending = Lending::new(self.rings.window(core.connection(conn).options().rcvbuf));
+                    let (window, taken) = lending.window();
+                    end.say(Event::Window { id: stream.id, window, taken });
+                    lending
+                });
+                if lending.room() == 0 {
+                    stream.more = true;
+                    break;
+                }
+                let len = readable.min(lending.room()).min(BLOCK);
+                if self.blocks.room(len) > 0
+                    && let Some((bytes, Ok(count))) =
+                        self.blocks.fill_with(|bytes| core.read(now, conn, &mut bytes[..len]))
+                {
+                    lending.lend(count as u32);
+                    stream.given = stream.given.wrapping_add(count as u32);
+                    let (id, len, upto) = (stream.id, count as u32, stream.given);
+                    end.say(Event::Lent { id, bytes, len, upto });
+                    if let Some(at) = core.last_read_arrived(conn) {
+                        end.say(Event::Arrived { id, end: upto, at });
+                    }
+                    stream.edges |= Events::READABLE;
+                    continue;
+                }
+            }
+            if readable > 0 && stream.lending.as_ref().is_some_and(|lending| lending.waiting() > 0) {
+                (stream.more, stream.lent_first) = (true, true);
+                break;
+            }
+            if stream.receive.is_none() && readable > 0 {
+                let pair = self.rings.take();
+                stream.receive = Some(pair.tx);
+                end.say(Event::Ring { id: stream.id, ring: pair.rx });
+            }
             let Some(ring) = &mut stream.receive else {
                 // No ring, so nothing to read: but perhaps an end or an error.
                 if let Err(e) = core.read(now, conn, &mut []) {
@@ -43,10 +77,7 @@ impl Worker {
                 Ok(count) => {
                     stream.given = stream.given.wrapping_add(count as u32);
                     if let Some(at) = core.last_read_arrived(conn) {
-                        let event = Event::Arrived { id: stream.id, end: stream.given, at };
-                        if let Some(end) = self.links.get_mut(stream.link) {
-                            end.say(event);
-                        }
+                        end.say(Event::Arrived { id: stream.id, end: stream.given, at });
                     }
                     ring.commit(count);
                     stream.edges |= Events::READABLE;

@@ -123,7 +123,7 @@ impl Worker {
         stream.send_home = rings.send;
         let conn = stream.conn;
         // A ring that crossed the Close and lies unread counts like one that the application had.
-        let mut unread = unread;
+        let mut unread = unread || stream.lending.as_ref().is_some_and(|lending| lending.waiting() > 0);
         match (stream.receive.take(), rings.receive) {
             (Some(tx), Some(rx)) => self.rings.put(RingPair { tx, rx }),
             (Some(tx), None) => {

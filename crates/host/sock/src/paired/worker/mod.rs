@@ -4,6 +4,7 @@ mod data;
 mod lives;
 mod record;
 
+use super::blocks::{Blocks, Piece};
 use super::link::LinkEnd;
 use super::message::{BY_STACK, Call, Change, Command, Event, Reply, RingPool};
 use base::{Instant, Slab};
@@ -23,6 +24,7 @@ pub(super) struct Worker {
     pub(super) links: Slab<LinkEnd>,
     records: Slab<Record>,
     rings: RingPool,
+    blocks: Blocks,
     /// Names that each link's application gave, to records.
     named: Vec<Vec<u32>>,
     listeners: Vec<Vec<u32>>,
@@ -34,6 +36,7 @@ impl Worker {
         Worker {
             links: Slab::new(4_096),
             records: Slab::new(records.min(BY_STACK - 1)),
+            blocks: rings.blocks(),
             rings,
             named: Vec::new(),
             listeners: Vec::new(),
@@ -147,7 +150,7 @@ impl Worker {
                 let index = self.record(link, id);
                 if let Some(stream) = self.stream(index) {
                     stream.announced = upto;
-                    stream.lent.push(bytes, start, len, upto.wrapping_sub(len));
+                    stream.lent.push(Piece { bytes, start, len, at: upto.wrapping_sub(len) });
                 }
                 self.pump_out(core, now, index);
             }

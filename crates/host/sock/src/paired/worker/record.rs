@@ -1,13 +1,12 @@
 //! The stack thread's records: the owners of what is open in the core.
 
+use super::super::blocks::{Lending, Lent};
 use super::super::message::{Event, Mark, Status};
 use super::NONE;
 use base::Instant;
 use ring::bytes::{ByteConsumer, ByteProducer};
 use stack::{ConnId, Core, ListenerId};
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use tcp::{Events, Hints, ReadError, State, WriteError};
 
 /// An owner of something in the core; its index is the owner's handle there.
@@ -26,8 +25,9 @@ pub(super) struct Stream {
     /// The application was asked for its end of the ring for sending, and has written nothing since.
     pub(super) wanted: bool,
     pub(super) receive: Option<ByteProducer>,
-    /// Bytes that the application sends by reference.
+    /// Bytes that the application sends by reference, and those that arrived.
     pub(super) lent: Lent,
+    pub(super) lending: Option<Lending>,
     /// The connection takes nothing any more.
     pub(super) broken: bool,
     /// Bytes ever taken to be sent, and put into the ring for receiving, modulo 2^32.
@@ -45,8 +45,10 @@ pub(super) struct Stream {
     pub(super) pending: bool,
     pub(super) error: Option<tcp::Error>,
     pub(super) ended: bool,
-    /// The receive ring was full when there was more.
+    /// There was no room when there was more.
     pub(super) more: bool,
+    /// Lent bytes have to be read before.
+    pub(super) lent_first: bool,
     /// The application was told so and has not answered that it took something.
     pub(super) told_more: bool,
     pub(super) wants_room: bool,
@@ -56,60 +58,6 @@ pub(super) struct Stream {
     pub(super) closing: bool,
     /// The other end of the ring for sending, which came with the application's Close.
     pub(super) send_home: Option<ByteProducer>,
-}
-
-/// Bytes that the application sends by reference, and which the connection has not taken.
-#[derive(Default)]
-pub(super) struct Lent {
-    pieces: VecDeque<Piece>,
-    waiting: u32,
-    /// Most bytes that wait.
-    window: u32,
-    /// Bytes that wait no more, counted for the application.
-    taken: Option<Arc<AtomicU32>>,
-}
-
-struct Piece {
-    bytes: Arc<[u8]>,
-    start: usize,
-    len: u32,
-    /// Bytes ever written before it, modulo 2^32.
-    at: u32,
-}
-
-impl Lent {
-    pub(super) fn open(&mut self, window: u32, taken: Arc<AtomicU32>) {
-        (self.window, self.taken) = (window, Some(taken));
-    }
-
-    pub(super) fn push(&mut self, bytes: Arc<[u8]>, start: usize, len: u32, at: u32) {
-        self.waiting += len;
-        self.pieces.push_back(Piece { bytes, start, len, at });
-    }
-
-    /// The first `count` bytes wait no more.
-    fn took(&mut self, count: u32) {
-        if let Some(first) = self.pieces.front_mut() {
-            first.start += count as usize;
-            first.at = first.at.wrapping_add(count);
-            first.len -= count;
-        }
-        let _done = self.pieces.pop_front_if(|first| first.len == 0);
-        self.count(count);
-    }
-
-    fn clear(&mut self) {
-        self.pieces.clear();
-        self.count(self.waiting);
-    }
-
-    fn count(&mut self, gone: u32) {
-        self.waiting -= gone;
-        if let Some(taken) = &self.taken {
-            // Nothing but the number is passed on by it.
-            taken.fetch_add(gone, Ordering::Relaxed);
-        }
-    }
 }
 
 pub(super) struct Listener {
@@ -128,6 +76,7 @@ impl Stream {
             conn: ConnId(NONE),
             send: None,
             lent: Lent::default(),
+            lending: None,
             broken: false,
             wanted: false,
             receive: None,
@@ -141,6 +90,7 @@ impl Stream {
             error: None,
             ended: false,
             more: false,
+            lent_first: false,
             told_more: false,
             wants_room: false,
             shut: false,
@@ -152,12 +102,9 @@ impl Stream {
     /// Returns how many of the next bytes lie in one piece, were told of and belong together, and what was said about
     /// them: only the last byte of a call ends it.
     pub(super) fn piece(&mut self) -> (usize, Option<Hints>) {
-        let len = match self.lent.pieces.front() {
-            Some(piece) if piece.at == self.taken => piece.len as usize,
-            next => {
-                let before = next.map_or(usize::MAX, |piece| piece.at.wrapping_sub(self.taken) as usize);
-                self.send.as_mut().map_or(0, |ring| ring.peek(before).0.len())
-            }
+        let len = match self.lent.next(self.taken) {
+            Ok(piece) => piece.len as usize,
+            Err(before) => self.send.as_mut().map_or(0, |ring| ring.peek(before).0.len()),
         };
         let len = len.min(self.announced.wrapping_sub(self.taken) as usize);
         let Some(mark) = self.marks.front() else { return (len, None) };
@@ -188,8 +135,8 @@ impl Stream {
         len: usize,
         hints: Option<&Hints>,
     ) -> Result<usize, WriteError> {
-        match (self.lent.pieces.front(), &mut self.send) {
-            (Some(piece), _) if piece.at == self.taken => {
+        match (self.lent.next(self.taken), &mut self.send) {
+            (Ok(piece), _) => {
                 let range = piece.start..piece.start + len;
                 core.lend(now, self.conn, &piece.bytes, range, hints.unwrap_or(&Hints::default()))
             }
@@ -203,13 +150,12 @@ impl Stream {
 
     /// Bytes that wait to be sent.
     pub(super) fn waiting(&self) -> usize {
-        self.send.as_ref().map_or(0, ByteConsumer::waiting) + self.lent.waiting as usize
+        self.send.as_ref().map_or(0, ByteConsumer::waiting) + self.lent.waiting() as usize
     }
 
     /// Is half of the room for bytes to send free, in the ring and in lent memory?
     pub(super) fn has_room(&self) -> bool {
-        self.send.as_ref().is_none_or(|ring| ring.waiting() <= ring.capacity() / 2)
-            && self.lent.waiting <= self.lent.window / 2
+        self.send.as_ref().is_none_or(|ring| ring.waiting() <= ring.capacity() / 2) && self.lent.has_room()
     }
 
     /// Drops what waits to be sent, now and later.
@@ -225,8 +171,8 @@ impl Stream {
 
     /// `count` bytes were taken; what was said about them is settled.
     pub(super) fn took(&mut self, count: usize) {
-        match (self.lent.pieces.front(), &mut self.send) {
-            (Some(piece), _) if piece.at == self.taken => self.lent.took(count as u32),
+        match (self.lent.next(self.taken), &mut self.send) {
+            (Ok(_), _) => self.lent.took(count as u32),
             (_, Some(ring)) => ring.consume(count),
             (_, None) => {}
         }
@@ -270,7 +216,13 @@ impl Stream {
         let state = core.connection(self.conn).state_for_owner();
         // The end is told after the last byte.
         let state = if state == State::Closed && self.more { State::Established } else { state };
-        let status = Status { state, error: self.error, ended: self.ended, more: self.more };
+        let status = Status {
+            state,
+            error: self.error,
+            ended: self.ended,
+            more: self.more,
+            lent_first: self.lent_first,
+        };
         Event::Notice { id: self.id, edges: self.edges, status }
     }
 }
