@@ -232,7 +232,7 @@ impl<'a> Case<'a> {
         let until = (difference.step + 1).min(input.steps.len());
         for (index, step) in input.steps[..until].iter().enumerate() {
             let now = index == difference.step;
-            clock = clock + kernel.pauses.get(index).copied().unwrap_or_else(|| step.pause());
+            clock += kernel.pauses.get(index).copied().unwrap_or_else(|| step.pause());
             if let Action::Send(packet, echo) = &step.action
                 && let Some(tcp) = tcp(&packet.body)
             {
