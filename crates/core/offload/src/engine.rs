@@ -175,7 +175,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
     /// once and alone, behind nothing of its flow? Then it is counted, and need not come in. So short requests, their
     /// acknowledgments, and flows that do not send more than that, never move through the engine.
     #[inline(always)]
-    pub fn pass_by(&mut self, now: Instant, key: &FlowKey, hash: u64, segment: &[u8], merged: bool) -> bool {
+    pub fn bypass(&mut self, now: Instant, key: &FlowKey, hash: u64, segment: &[u8], merged: bool) -> bool {
         let seen = Seen::of(segment);
         // What may begin a run is to come in.
         if !seen.flags.has(Flags::PSH) && !merged && seen.is_plain() || !self.ready.is_empty() {
@@ -188,7 +188,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         true
     }
 
-    /// As `pass_by`, for a packet whose flow is known.
+    /// As `bypass`, for a packet whose flow is known.
     fn pass_flow(&mut self, now: Instant, at: At, seen: Seen, plain: bool) -> bool {
         let Some(flow) = self.flows.get_mut(at) else { return false };
         let waits = flow.holds() || !flow.islands.is_empty() || now.since(flow.heard) > self.config.age;
@@ -505,7 +505,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
             let piece = self.pieces.get(place);
             let (seq, end) = (piece.seq, piece.end());
             self.counters.late += 1;
-            self.hand_up(whose, place, None, why);
+            self.deliver(whose, place, None, why);
             self.went_up(at, seq, end);
         }
     }
@@ -515,7 +515,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         let Some(run) = flow.run.take() else { return };
         let whose = (flow.key, flow.hash);
         self.counters.gained += u64::from(run.grew);
-        self.hand_up(whose, run.first, Some(run.merged_run).filter(|merged_run| merged_run.count() > 1), why);
+        self.deliver(whose, run.first, Some(run.merged_run).filter(|merged_run| merged_run.count() > 1), why);
     }
 
     /// `seq..end` went up on its own.
@@ -545,7 +545,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         {
             let whose = (flow.key, flow.hash);
             self.counters.late += 1;
-            self.hand_up(whose, place, None, why);
+            self.deliver(whose, place, None, why);
         }
         self.flows.remove(at);
     }
@@ -553,10 +553,10 @@ impl<T: AsRef<[u8]>> Engine<T> {
     /// Up with a packet on its own.
     fn pass(&mut self, whose: Whose, piece: Piece<T>, why: Flush) {
         let place = self.pieces.put(piece);
-        self.hand_up(whose, place, None, why);
+        self.deliver(whose, place, None, why);
     }
 
-    fn hand_up(&mut self, (key, hash): Whose, packet: u32, merged_run: Option<MergedRun>, why: Flush) {
+    fn deliver(&mut self, (key, hash): Whose, packet: u32, merged_run: Option<MergedRun>, why: Flush) {
         self.count_up(why);
         self.ready.push_back(Run { key, hash, merged_run, why, packet });
     }

@@ -203,7 +203,7 @@ impl BatchGro {
 
     /// The merged run that the packet at place `at` is the first of.
     #[inline]
-    pub fn headed_by(&self, at: u16) -> Option<&MergedRun> {
+    pub fn run_at(&self, at: u16) -> Option<&MergedRun> {
         let nth = *self.headed.get(usize::from(at))?;
         self.merged_runs.get(usize::from(nth)).map(|begun| &begun.merged_run)
     }

@@ -303,13 +303,13 @@ settings! {
         host_ssthresh: bool = false, false => true,
             "Keeps the slow start threshold in the host cache, too, as FreeBSD does. A threshold from past congestion \
              can slow a connection without need.";
-        archive: bool = true, false => true,
+        handshake_cache: bool = true, false => true,
             "Caches handshakes: a connection like an earlier one reuses its settings, agreed options (if the SYN \
              offers the same) and headers. The peer sees the same bytes with and without it.";
-        archive_kinds: u32 = 32, 1 => 256,
+        handshake_cache_entries: u32 = 32, 1 => 256,
             "Number of handshake cache entries per core, about a third of a KiB each. An entry stands for one \
              combination of local options, peer's options and listening port.";
-        archive_age: Duration = Duration::from_secs(600), Duration::from_secs(1) => Duration::from_secs(86_400),
+        handshake_cache_age: Duration = Duration::from_secs(600), Duration::from_secs(1) => Duration::from_secs(86_400),
             "Lifetime of a handshake cache entry that is not used.";
         reassembly_runs: u16 = 1024, 1 => 8192,
             "Largest number of separate out-of-order byte ranges per connection. It is lower where the window has no \

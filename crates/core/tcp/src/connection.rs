@@ -17,7 +17,7 @@ use crate::handshake::fast_open::Attempt;
 use crate::handshake::scale::{MAX_SHIFT, from_field, shift_for};
 use crate::handshake::start::{Fresh, Start};
 use crate::input::fast::NOTHING;
-use crate::marks::Marks;
+use crate::marks::RecordEnds;
 use crate::mtu::icmp::Told;
 use crate::mtu::mtu_search::MtuSearch;
 use crate::mtu::path;
@@ -96,7 +96,7 @@ pub(crate) struct Cold {
     /// The number of a RST that answers a bad acknowledgment ([`Bits::RESET_AT`]).
     reset_seq: Seq,
     /// The application's requests about positions in its stream.
-    pub(crate) marks: Option<Box<Marks>>,
+    pub(crate) marks: Option<Box<RecordEnds>>,
     /// Where data end, counted from the stream's first byte, that went with the SYN and had to go again; 0 for none.
     pub(crate) syn_data_again: u32,
     /// While a handshake with Fast Open lasts.

@@ -174,7 +174,7 @@ impl Connection {
     fn sample_delivery(&mut self, cx: &Cx<'_>, bytes: u32) -> Option<RateSample> {
         let (una, min_rtt) = (self.snd.una(), self.timers.rtt().min_rtt());
         let mut delivery = self.cold_mut().delivery.take()?;
-        let newest = delivery.newest(una, self.recovery.board());
+        let newest = delivery.newest(una, self.recovery.scoreboard());
         let then = newest.as_ref().map(|left| &left.then);
         let sample = delivery.account.on_delivered(cx.now, bytes.into(), then);
         let sample = sample.filter(|sample| !sample.interval.is_zero() && sample.interval >= min_rtt);

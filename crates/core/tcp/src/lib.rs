@@ -57,7 +57,7 @@ pub use connection::{Connection, Open};
 pub use cx::Cx;
 pub use ecn::ecn_policy::EcnPolicy;
 pub use event::{Disposition, Error, Events, ReadError, Shutdown, WriteError};
-pub use handshake::archive::Archived;
+pub use handshake::cached::CachedState;
 pub use handshake::cookie::{Cookie, CookieJar};
 pub use handshake::defer;
 pub use handshake::fast_open::{

@@ -109,9 +109,9 @@ struct Note {
     stamps: Stamps,
 }
 
-/// Marks of one connection.
+/// Ends of records of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Marks {
+pub(crate) struct RecordEnds {
     /// One past the last byte of each record, in order.
     ends: VecDeque<Seq>,
     /// Ends of calls, in order.
@@ -125,7 +125,7 @@ pub(crate) struct Marks {
     arrivals: VecDeque<(Seq, Instant)>,
 }
 
-impl Marks {
+impl RecordEnds {
     fn is_full(&self) -> bool {
         self.ends.len() >= MOST || self.notes.len() + self.reports.len() >= MOST
     }
@@ -152,17 +152,17 @@ impl Marks {
 }
 
 impl Connection {
-    fn marks(&self) -> Option<&Marks> {
+    fn marks(&self) -> Option<&RecordEnds> {
         self.cold()?.marks.as_deref()
     }
 
-    fn marks_mut(&mut self) -> &mut Marks {
+    fn marks_mut(&mut self) -> &mut RecordEnds {
         self.cold_mut().marks.get_or_insert_with(Box::default)
     }
 
     /// No place for another mark: writing goes on when some of what is marked was acknowledged.
     pub(crate) fn marks_full(&self) -> bool {
-        self.bits.has(Bits::MARKED) && self.marks().is_some_and(Marks::is_full)
+        self.bits.has(Bits::MARKED) && self.marks().is_some_and(RecordEnds::is_full)
     }
 
     /// May the end of a call be marked? A report that nothing takes is no reason to wait for an acknowledgment.
@@ -211,7 +211,7 @@ impl Connection {
             return self.on_marked_acknowledged(cx);
         }
         if end.at_or_before(nxt) {
-            self.on_marked_departure(cx, una);
+            self.on_marked_transmit(cx, una);
         }
     }
 
@@ -259,7 +259,7 @@ impl Connection {
     /// Notes the first transmission of the data between `from` and SND.NXT. Both moments are the turn's: the port
     /// takes the segment before it ends.
     #[cold]
-    pub(crate) fn on_marked_departure(&mut self, cx: &mut Cx<'_>, from: Seq) {
+    pub(crate) fn on_marked_transmit(&mut self, cx: &mut Cx<'_>, from: Seq) {
         let (una, nxt, acked) = (self.first_byte(), self.snd.nxt(), self.counts.bytes_acked() as u32);
         let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
         let mut told = false;

@@ -57,7 +57,7 @@ impl core::ops::BitOrAssign for Due {
 
 /// A segment decided on, before it has a header.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct TxPlan {
     pub(crate) seq: Seq,
     /// Bytes of data.
     pub(crate) len: u32,
@@ -70,10 +70,10 @@ pub(crate) struct Plan {
     pub(crate) tells: bool,
 }
 
-impl Plan {
+impl TxPlan {
     /// No data.
-    pub(crate) fn bare(seq: Seq, flags: Flags, class: TransmitClass) -> Plan {
-        Plan { seq, len: 0, flags, mss: 0, class, retransmit: false, tells: true }
+    pub(crate) fn bare(seq: Seq, flags: Flags, class: TransmitClass) -> TxPlan {
+        TxPlan { seq, len: 0, flags, mss: 0, class, retransmit: false, tells: true }
     }
 }
 
@@ -115,7 +115,7 @@ impl Connection {
 
     /// With whatever options and marks.
     #[inline(never)]
-    fn build_fully(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Transmit {
+    fn build_fully(&mut self, cx: &mut Cx<'_>, plan: &TxPlan) -> Transmit {
         if self.bits.has(Bits::REPEATS_FIN | Bits::TELLS_ALL) {
             return self.build_as_others_do(cx, plan);
         }
@@ -124,7 +124,7 @@ impl Connection {
     }
 
     #[inline(always)]
-    fn build_marked(&mut self, cx: &mut Cx<'_>, plan: &Plan, window: u16) -> Transmit {
+    fn build_marked(&mut self, cx: &mut Cx<'_>, plan: &TxPlan, window: u16) -> Transmit {
         let options = self.header_options(cx, plan);
         let mut tx = self.build_with(plan, options, window);
         if self.bits.has(Bits::ECN | Bits::ACCECN) {
@@ -136,7 +136,7 @@ impl Connection {
     /// As the systems do that repeat a FIN or tell all the room there is.
     #[cold]
     #[inline(never)]
-    fn build_as_others_do(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Transmit {
+    fn build_as_others_do(&mut self, cx: &mut Cx<'_>, plan: &TxPlan) -> Transmit {
         let plan = if self.bits.has(Bits::REPEATS_FIN) { self.with_fin_again(*plan) } else { *plan };
         let window = match self.bits.has(Bits::TELLS_ALL) {
             true => self.window_field::<true>(cx, plan.flags),
@@ -145,7 +145,7 @@ impl Connection {
         self.build_marked(cx, &plan, window)
     }
 
-    fn plan(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Plan> {
+    fn plan(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<TxPlan> {
         if self.is_due(Due::FIRST) {
             return Some(self.plan_first(cx));
         }
@@ -175,18 +175,18 @@ impl Connection {
             self.clear_due(Due::KEEPALIVE);
             cx.counters.keepalive_probes += 1;
             // One byte below SND.UNA and no data: old, so the peer must answer (RFC 9293, SHLD-12).
-            return Some(Plan::bare(self.snd.una() - 1, Flags::ACK, TransmitClass::Ack));
+            return Some(TxPlan::bare(self.snd.una() - 1, Flags::ACK, TransmitClass::Ack));
         }
         if self.is_due(Due::ACK) {
             cx.counters.pure_acks_out += 1;
-            return Some(Plan::bare(self.bare_seq(), Flags::ACK, TransmitClass::Ack));
+            return Some(TxPlan::bare(self.bare_seq(), Flags::ACK, TransmitClass::Ack));
         }
         None
     }
 
     /// As BSD's acknowledgments are: one that is no challenge carries a FIN that is under way.
     #[cold]
-    fn with_fin_again(&mut self, plan: Plan) -> Plan {
+    fn with_fin_again(&mut self, plan: TxPlan) -> TxPlan {
         if plan.flags != Flags::ACK || plan.len > 0 || plan.seq != self.snd.nxt() {
             return plan;
         }
@@ -196,12 +196,12 @@ impl Connection {
             return plan;
         }
         self.snd.stop_timing();
-        let again = Plan::bare(self.snd.nxt() - 1, Flags::FIN | Flags::ACK, TransmitClass::Control);
-        Plan { retransmit: true, ..again }
+        let again = TxPlan::bare(self.snd.nxt() - 1, Flags::FIN | Flags::ACK, TransmitClass::Control);
+        TxPlan { retransmit: true, ..again }
     }
 
     #[inline]
-    fn plan_first(&mut self, cx: &mut Cx<'_>) -> Plan {
+    fn plan_first(&mut self, cx: &mut Cx<'_>) -> TxPlan {
         if self.is_due(Due::RST) {
             return self.plan_reset(cx);
         }
@@ -210,17 +210,17 @@ impl Connection {
         }
         self.clear_due(Due::GREETING);
         cx.counters.pure_acks_out += 1;
-        Plan { tells: false, ..Plan::bare(self.bare_seq(), Flags::ACK, TransmitClass::Ack) }
+        TxPlan { tells: false, ..TxPlan::bare(self.bare_seq(), Flags::ACK, TransmitClass::Ack) }
     }
 
-    fn plan_reset(&mut self, cx: &mut Cx<'_>) -> Plan {
+    fn plan_reset(&mut self, cx: &mut Cx<'_>) -> TxPlan {
         self.clear_due(Due::RST);
         cx.counters.resets_out += 1;
         if let Some(seq) = self.reset_seq() {
             self.bits.clear(Bits::RESET_AT);
-            return Plan::bare(seq, Flags::RST, TransmitClass::Control);
+            return TxPlan::bare(seq, Flags::RST, TransmitClass::Control);
         }
-        Plan::bare(self.bare_seq(), Flags::RST | Flags::ACK, TransmitClass::Control)
+        TxPlan::bare(self.bare_seq(), Flags::RST | Flags::ACK, TransmitClass::Control)
     }
 
     /// Returns the sequence number of a segment without data: SND.NXT, or the peer's right edge where the peer took
@@ -245,7 +245,7 @@ impl Connection {
         }
     }
 
-    fn plan_syn(&mut self, cx: &mut Cx<'_>) -> Plan {
+    fn plan_syn(&mut self, cx: &mut Cx<'_>) -> TxPlan {
         self.clear_due(Due::SYN);
         let early = self.bits.has(Bits::EARLY);
         let retransmit = if early { self.counts.segments_out() > 0 } else { self.snd.flight() > 0 };
@@ -260,9 +260,9 @@ impl Connection {
             cx.counters.bytes_out += u64::from(data);
             self.snd.transmitted_syn(data);
             self.timers.note_opening(cx.now);
-            self.snd.note_departure(cx.pool.tx_times_mut(), cx.now);
+            self.snd.note_tx_time(cx.pool.tx_times_mut(), cx.now);
             if self.bits.has(Bits::MARKED) {
-                self.on_marked_departure(cx, self.snd.una());
+                self.on_marked_transmit(cx, self.snd.una());
             }
         }
         if self.bits.has(Bits::COOKIE) || early {
@@ -273,8 +273,8 @@ impl Connection {
         }
         let flags = if passive { Flags::SYN | Flags::ACK } else { Flags::SYN };
         let flags = flags | self.ecn_setup();
-        let bare = Plan::bare(self.syn_seq(), flags, TransmitClass::Control);
-        Plan { retransmit, len: data, mss: data as u16, ..bare }
+        let bare = TxPlan::bare(self.syn_seq(), flags, TransmitClass::Control);
+        TxPlan { retransmit, len: data, mss: data as u16, ..bare }
     }
 
     /// The segment from poll_transmit could not be sent after all (no frame): undo or make it due again.

@@ -161,7 +161,7 @@ fn numbers_wrap_into_another_mac() {
     for step in 0..12_u64 {
         let seq = step * (1 << 30) + 1;
         segment[4..8].copy_from_slice(&(seq as u32).to_be_bytes());
-        auth.on_departure(Seq::new(seq as u32));
+        auth.on_transmit(Seq::new(seq as u32));
         auth.sign(&mut segment);
         let (.., read) = wire::tcp::parse(&segment).unwrap();
         assert_eq!(peer.verify(&segment, &read), Ok(false), "step {step}");

@@ -481,8 +481,25 @@ fn keys() -> impl Iterator<Item = &'static str> {
     Settings::ROWS.iter().map(|row| row.key).chain(tcp::Config::ROWS.iter().map(|row| row.name))
 }
 
+/// Names of the version before, each with today's.
+const OLD_NAMES: [(&str, &str); 3] = [
+    ("archive", "handshake_cache"),
+    ("archive_kinds", "handshake_cache_entries"),
+    ("archive_age", "handshake_cache_age"),
+];
+
+/// Returns today's name of a setting, and says so if `key` is an old one.
+fn new_name(key: &str) -> &str {
+    let Some((old, new)) = OLD_NAMES.iter().find(|(old, _)| *old == key) else { return key };
+    eprintln!(
+        "millstream: the setting `{old}` is called `{new}` now; the old name is taken until the next version"
+    );
+    new
+}
+
 impl Settings {
     fn set_tcp(&mut self, key: &str, text: &str) -> Result<(), SettingError> {
+        let key = new_name(key);
         if key.starts_with(TREE) {
             self.sysctl.0.push((key.into(), text.trim().into()));
             return Ok(());
@@ -541,7 +558,7 @@ impl Settings {
         for (name, value) in vars {
             let Some(key) = name.strip_prefix("MILLSTREAM_") else { continue };
             let key = key.to_lowercase();
-            if keys().any(|known| known == key) {
+            if keys().chain(OLD_NAMES.map(|(old, _)| old)).any(|known| known == key) {
                 self.set(&key, &value).map_err(|e| SettingError(format!("environment {name}: {e}")))?;
             }
         }

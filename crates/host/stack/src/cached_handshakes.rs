@@ -1,4 +1,4 @@
-//! Connections that begin from the archive's cache entries ([`crate::tables::handshake_cache`]), and what they leave
+//! Connections that begin from entries of the handshake cache ([`crate::tables::handshake_cache`]), and what they leave
 //! there. Whatever is unusual begins the long way, and on the wire nothing can tell.
 
 use base::{Addr, Instant};
@@ -17,8 +17,8 @@ use crate::tables::handshake_cache::{CachedHandshake, end_of_connect};
 use crate::tables::listeners::{Listener, ListenerId};
 
 impl Core {
-    fn archive_age(&self) -> u32 {
-        self.shared.config.archive_age.as_secs() as u32
+    fn handshake_cache_age(&self) -> u32 {
+        self.shared.config.handshake_cache_age.as_secs() as u32
     }
 
     /// Begins a connection from `addr` if there was one of its kind before. `None`, and nothing happened, if
@@ -31,11 +31,11 @@ impl Core {
         path: &Path,
     ) -> Option<Result<ConnId, OpError>> {
         let end = end_of_connect(addr);
-        let found = self
-            .handshake_cache
-            .find(now, self.archive_age(), end, |cached| cached.archived.is_for(&connect.options, path.mtu));
+        let found = self.handshake_cache.find(now, self.handshake_cache_age(), end, |cached| {
+            cached.state.is_for(&connect.options, path.mtu)
+        });
         let Some(index) = found else {
-            self.stats.archive_misses += 1;
+            self.stats.handshake_cache_misses += 1;
             return None;
         };
         let Free { key, hash, above } = match self.choose_free(now, addr, connect.remote, false) {
@@ -47,7 +47,7 @@ impl Core {
             Ok(control) => control,
             Err(failed) => return Some(Err(failed.into())),
         };
-        self.stats.archive_hits += 1;
+        self.stats.handshake_cache_hits += 1;
         self.handshake_cache.touch(now, index);
         let mut fresh = self.fresh(now, &key, path);
         if let Some(above) = above {
@@ -57,9 +57,8 @@ impl Core {
         (meta.owner, meta.listener) = (connect.owner, index);
         meta.flags.set(SlotFlags::OWNED | SlotFlags::CACHED | SlotFlags::OPENING);
         let conn = self.conns.claim(meta);
-        let (place, archived) =
-            (&mut self.conns.slot_mut(conn).tcp, &self.handshake_cache.at(index).archived);
-        Connection::connect_again(place, &mut self.shared.cx(now), &fresh, control, archived);
+        let (place, state) = (&mut self.conns.slot_mut(conn).tcp, &self.handshake_cache.at(index).state);
+        Connection::connect_again(place, &mut self.shared.cx(now), &fresh, control, state);
         Some(if self.enter(conn) { Ok(ConnId(conn)) } else { Err(OpError::NoBuffers) })
     }
 
@@ -70,9 +69,9 @@ impl Core {
         let (local, remote) = (sender.key.local(), sender.key.remote());
         let found = self
             .handshake_cache
-            .find(now, self.archive_age(), local, |cached| cached.archived.fits(sender.key, syn));
+            .find(now, self.handshake_cache_age(), local, |cached| cached.state.fits(sender.key, syn));
         let Some(index) = found else {
-            self.stats.archive_misses += 1;
+            self.stats.handshake_cache_misses += 1;
             return false;
         };
         let &CachedHandshake { listener: Some((id, version)), way, .. } = self.handshake_cache.at(index)
@@ -82,7 +81,7 @@ impl Core {
         let strange = remote.addr.is_unspecified() || self.ip.is_of_many(remote.addr) || local == remote;
         let same = way == self.ip.generation() && version == self.listeners.version();
         if strange || !same {
-            self.stats.archive_stale += 1;
+            self.stats.handshake_cache_stale += 1;
             return false;
         }
         let Some(Listener { half_open, request, .. }) =
@@ -99,21 +98,20 @@ impl Core {
         if path.is_looped() {
             return false;
         }
-        if !self.handshake_cache.at(index).archived.is_over(path.mtu) {
-            self.stats.archive_stale += 1;
+        if !self.handshake_cache.at(index).state.is_over(path.mtu) {
+            self.stats.handshake_cache_stale += 1;
             return false;
         }
         let control = self.registry.create_or_default(control);
         self.neighbours.hint(now, path.hop, sender.mac(self.port.caps.medium));
-        self.stats.archive_hits += 1;
+        self.stats.handshake_cache_hits += 1;
         let fresh = self.fresh(now, sender.key, &path);
         let mut meta = Meta::new(sender.hash, path.hop, self.ip.generation());
         (meta.owner, meta.listener) = (index, id.0);
         meta.flags.set(SlotFlags::HALF_OPEN | SlotFlags::CACHED | SlotFlags::OPENING);
         let conn = self.conns.claim(meta);
-        let (place, archived) =
-            (&mut self.conns.slot_mut(conn).tcp, &self.handshake_cache.at(index).archived);
-        Connection::accept_again(place, &mut self.shared.cx(now), &fresh, control, archived, syn);
+        let (place, state) = (&mut self.conns.slot_mut(conn).tcp, &self.handshake_cache.at(index).state);
+        Connection::accept_again(place, &mut self.shared.cx(now), &fresh, control, state, syn);
         if !self.enter(conn) {
             self.drops.count(PacketDrop::NoRoom);
         } else if let Some(listener) = self.listeners.get_mut(id) {
@@ -122,10 +120,10 @@ impl Core {
         true
     }
 
-    /// Is this segment of no flow worth a look into the archive?
+    /// Is this segment of no flow worth a look into the handshake cache?
     #[inline]
     pub(crate) fn may_be_cached(&self, syn: &Segment<'_>) -> bool {
-        self.shared.config.archive
+        self.shared.config.handshake_cache
             && syn.flags == Flags::SYN
             && syn.payload.is_empty()
             && syn.options.signature.is_none()
@@ -134,8 +132,8 @@ impl Core {
             && !FastOpenAnswer::concerns(&self.shared.config, syn)
     }
 
-    /// The SYN or SYN-ACK of a connection from the archive, if it still looks like those before it. False, and nothing
-    /// happened, if not.
+    /// The SYN or SYN-ACK of a connection from the handshake cache, if it still looks like those before it. False, and
+    /// nothing happened, if not.
     #[inline(never)]
     pub(crate) fn transmit_opening(&mut self, now: Instant, index: u32) -> bool {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
@@ -151,7 +149,7 @@ impl Core {
         }
         let ends = [key.local(), key.remote()];
         let cx = &mut self.shared.cx(now);
-        let Some(opening) = tcp.poll_opening(cx, &cached.archived) else { return false };
+        let Some(opening) = tcp.poll_opening(cx, &cached.state) else { return false };
         self.port.opening(&cached.template, self.neighbours.mac(meta.hop), meta.hash, ends, &opening);
         true
     }
@@ -166,7 +164,7 @@ impl Core {
     #[inline]
     pub(crate) fn cache_ended(&mut self, now: Instant, index: u32) {
         if let Some((meta, tcp)) = self.conns.get(index)
-            && self.shared.config.archive
+            && self.shared.config.handshake_cache
             && !meta.flags.has(SlotFlags::CACHED)
             && !tcp.is_active()
             && tcp.has_met_peer()
@@ -175,7 +173,7 @@ impl Core {
         }
     }
 
-    /// A client from the archive has shown that it is where its address says.
+    /// A client from the handshake cache has shown that it is where its address says.
     #[inline]
     pub(crate) fn touch_cached(&mut self, index: u32) {
         let meta = &self.conns.slot(index).meta;
@@ -211,20 +209,21 @@ impl Core {
         listener: Option<ListenerId>,
     ) {
         let Some((_, tcp)) = self.conns.get(index) else { return };
-        let (key, way, limit) = (*tcp.key(), self.ip.generation(), self.shared.config.archive_kinds);
+        let (key, way, limit) =
+            (*tcp.key(), self.ip.generation(), self.shared.config.handshake_cache_entries);
         let local = if listener.is_some() { key.local() } else { end_of_connect(key.local().addr) };
         if !self.handshake_cache.has_room(now, limit, local) {
             return;
         }
-        let Some((archived, shown)) = tcp.archive(&mut self.shared.cx(now), request, path.mtu) else {
+        let Some((state, shown)) = tcp.cached_state(&mut self.shared.cx(now), request, path.mtu) else {
             return;
         };
         let (link, src, dst) = (self.port.link(), key.local().addr, key.remote().addr);
         let below = Below { link, src, dst, tos: shown.tos, ttl: shown.ttl, label: 0 };
         let Some(template) = Template::new(&below, &shown.header) else { return };
         let listener = listener.map(|id| (id, self.listeners.version()));
-        self.stats.archive_kept += 1;
-        let cached = CachedHandshake { local, listener, way, archived, template };
-        self.stats.archive_evicted += u64::from(self.handshake_cache.keep(now, limit, cached));
+        self.stats.handshake_cache_kept += 1;
+        let cached = CachedHandshake { local, listener, way, state, template };
+        self.stats.handshake_cache_evicted += u64::from(self.handshake_cache.keep(now, limit, cached));
     }
 }

@@ -306,7 +306,7 @@ impl Core {
         let plain = local.port == 0
             && connect.keys.is_none()
             && fast.is_none()
-            && self.shared.config.archive
+            && self.shared.config.handshake_cache
             && !looped;
         if plain && let Some(begun) = self.connect_cached(now, connect, addr, &path) {
             return begun.map(|id| (id, 0));

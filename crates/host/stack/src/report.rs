@@ -58,11 +58,7 @@ impl Core {
                 "Peers of whom something is remembered for the next connections.",
                 self.hosts.len() as u64,
             ),
-            (
-                "handshake_cache",
-                "Kinds of connections of which the archive has the beginning ready.",
-                self.handshake_cache.len() as u64,
-            ),
+            ("handshake_cache", "Entries of the handshake cache.", self.handshake_cache.len() as u64),
             ("flows", "Entries of the flow table.", u64::from(self.table.len())),
             ("ports_claimed", "Ports held at the link.", self.ports.claimed() as u64),
             ("chunks_used", "Chunks of 2 KiB that hold data.", u64::from(self.shared.pool.used())),

@@ -361,8 +361,8 @@ fn connections_in_a_row(pace: Duration, change: impl Fn(&mut CoreConfig)) -> u32
 #[test]
 fn a_connector_does_not_run_dry() {
     let pace = Duration::from_millis(20);
-    for archive in [true, false] {
-        assert_eq!(connections_in_a_row(pace, |config| config.tcp.archive = archive), 1_000);
+    for cached in [true, false] {
+        assert_eq!(connections_in_a_row(pace, |config| config.tcp.handshake_cache = cached), 1_000);
     }
     assert_eq!(connections_in_a_row(pace, |config| config.tcp.time_wait_reuse = false), 100);
     assert_eq!(connections_in_a_row(pace, |config| config.tcp.timestamps = false), 100);

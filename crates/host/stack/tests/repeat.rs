@@ -1,6 +1,6 @@
-//! Goal: connections that are like one before begin from the archive, and on the wire nothing can tell; strangers and
-//! forged SYNs neither fill it nor empty it; nothing of an old connection shows in a new one, nor can one number be
-//! told from another; and nothing grows.
+//! Goal: connections that are like one before begin from the handshake cache, and on the wire nothing can tell;
+//! strangers and forged SYNs neither fill it nor empty it; nothing of an old connection shows in a new one, nor can
+//! one number be told from another; and nothing grows.
 
 mod common;
 
@@ -155,13 +155,13 @@ impl Play {
     }
 }
 
-/// A seeded play; everything that was sent and read, and how often either side used the archive.
-fn play(seed: u64, archive: bool, offloads: bool) -> (Sent, Vec<u8>, [u64; 2]) {
+/// A seeded play; everything that was sent and read, and how often either side used the handshake cache.
+fn play(seed: u64, cached: bool, offloads: bool) -> (Sent, Vec<u8>, [u64; 2]) {
     let link = if offloads { PairConfig::offloads() } else { PairConfig::default() };
     let (world, log) = recorded(&link, |config| {
-        config.tcp.archive = archive;
-        config.tcp.archive_kinds = 8;
-        config.tcp.archive_age = Duration::from_secs(100);
+        config.tcp.handshake_cache = cached;
+        config.tcp.handshake_cache_entries = 8;
+        config.tcp.handshake_cache_age = Duration::from_secs(100);
         config.tcp.time_wait = Duration::from_secs(2);
     });
     let (rng, listeners, open, heard) = (Rng::new(seed), vec![], vec![], vec![]);
@@ -175,7 +175,8 @@ fn play(seed: u64, archive: bool, offloads: bool) -> (Sent, Vec<u8>, [u64; 2]) {
         }
         play.world.pass(Duration::from_millis(3));
     }
-    let hits = [stat(&play.world.client, "archive_hits"), stat(&play.world.server, "archive_hits")];
+    let hits =
+        [stat(&play.world.client, "handshake_cache_hits"), stat(&play.world.server, "handshake_cache_hits")];
     let log = std::mem::take(&mut *log.lock().unwrap());
     (log, play.heard, hits)
 }
@@ -238,7 +239,9 @@ fn poison_stays_where_it_was() {
         let runs = |bytes: &[u8]| bytes.windows(4).any(|four| four.iter().all(|&one| one & 0xe0 == 0x40));
         assert!(log.lock().unwrap().iter().all(|(_, bytes)| !runs(&bytes[54..])));
     }
-    assert!(stat(&world.client, "archive_hits") > 90 && stat(&world.server, "archive_hits") > 90);
+    assert!(
+        stat(&world.client, "handshake_cache_hits") > 90 && stat(&world.server, "handshake_cache_hits") > 90
+    );
 }
 
 /// RFC 6528, 3-1 and 3-2.
@@ -251,7 +254,7 @@ fn numbers_cannot_be_told() {
     for _ in 0..COUNT {
         exchange(&mut world, listener, remote, b"x");
     }
-    assert!(stat(&world.server, "archive_hits") > COUNT as u64 - 10);
+    assert!(stat(&world.server, "handshake_cache_hits") > COUNT as u64 - 10);
     for who in [0, 1] {
         let log = log.lock().unwrap();
         let isns: Vec<u32> = log
@@ -356,7 +359,7 @@ fn forged_syns_neither_fill_nor_empty_it() {
     // A million where that does not take long.
     let count = if cfg!(debug_assertions) { 60_000 } else { 1_000_000 };
     let (mut core, wire) = World::alone(&PairConfig::default(), |config| {
-        config.tcp.archive_kinds = 2;
+        config.tcp.handshake_cache_entries = 2;
         config.tcp.synack_retries = 0;
         // Every host is behind a gateway, whose address is known.
         config.gateways = vec![CLIENT];
@@ -365,14 +368,15 @@ fn forged_syns_neither_fill_nor_empty_it() {
     let (listener, _) = core.listen(now, &listen(Endpoint::new(SERVER, PORT), 128)).unwrap();
     let mut stranger = Stranger { core, wire, rng: Rng::new(3), now, heard: vec![] };
     let figures = |core: &Core| {
-        ["handshake_cache", "archive_kept", "archive_evicted", "archive_stale"].map(|name| stat(core, name))
+        ["handshake_cache", "handshake_cache_kept", "handshake_cache_evicted", "handshake_cache_stale"]
+            .map(|name| stat(core, name))
     };
     let empty = figures(&stranger.core);
     for _ in 0..10 {
         let frames = (0..50).map(|_| stranger.forged()).collect();
         stranger.say(frames);
     }
-    assert_eq!((figures(&stranger.core), stat(&stranger.core, "archive_hits")), (empty, 0));
+    assert_eq!((figures(&stranger.core), stat(&stranger.core, "handshake_cache_hits")), (empty, 0));
     // Their connections give up.
     stranger.now += Duration::from_secs(300);
     (0..2_000).for_each(|_| {
@@ -391,7 +395,7 @@ fn forged_syns_neither_fill_nor_empty_it() {
     let core = &stranger.core;
     assert!(core.stats().iter().any(|&(name, value)| name == "packets_in" && value >= count - 50));
     assert_eq!(figures(core), before);
-    assert!(stat(core, "archive_hits") > 100, "until the backlog is full");
+    assert!(stat(core, "handshake_cache_hits") > 100, "until the backlog is full");
     // Where the way to so many is looked up there is room for 4,096 of them.
     assert!(stat(core, "bytes_other") < held + 4_096 * 64);
 }
@@ -399,13 +403,13 @@ fn forged_syns_neither_fill_nor_empty_it() {
 #[test]
 fn a_cached_ages_whatever_forged_syns_say() {
     let (mut world, _log) = recorded(&PairConfig::default(), |config| {
-        config.tcp.archive_age = Duration::from_secs(20);
+        config.tcp.handshake_cache_age = Duration::from_secs(20);
         config.tcp.synack_retries = 0;
     });
     let remote = Endpoint::new(SERVER, PORT);
     let listener = world.listen(remote, 8);
     (0..3).for_each(|_| drop(exchange(&mut world, listener, remote, b"x")));
-    let hits = stat(&world.server, "archive_hits");
+    let hits = stat(&world.server, "handshake_cache_hits");
     assert_eq!(hits, 2);
     // SYNs whose answers no peer hears: the cache entry gets no younger by them.
     for _ in 0..30 {
@@ -416,7 +420,7 @@ fn a_cached_ages_whatever_forged_syns_say() {
         world.pass(Duration::from_secs(1));
     }
     exchange(&mut world, listener, remote, b"x");
-    assert!(stat(&world.server, "archive_misses") > 2, "too old by now");
+    assert!(stat(&world.server, "handshake_cache_misses") > 2, "too old by now");
 }
 
 /// So many short connections: the stacks hold as much after half of them, when every port was used, as at the end.
@@ -441,7 +445,7 @@ fn soak(count: u64) {
     }
     assert_eq!(held(&world), early);
     assert_eq!([&world.client, &world.server].map(|core| stat(core, "handshake_cache")), [1, 1]);
-    assert!(stat(&world.server, "archive_hits") > count * 9 / 10);
+    assert!(stat(&world.server, "handshake_cache_hits") > count * 9 / 10);
 }
 
 #[test]

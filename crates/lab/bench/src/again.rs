@@ -1,4 +1,4 @@
-//! Connections to peers met before, and to others, with the archive of beginnings and without: two stacks in memory,
+//! Connections to peers met before, and to others, with the handshake cache and without: two stacks in memory,
 //! and between them a translation of addresses that makes one client as many peers as wanted.
 //!
 //! A packet of the client to the peer `n` reaches the server as one of the peer `n`, and back. Both stacks' own
@@ -23,8 +23,8 @@ const STEP: Duration = Duration::from_micros(50);
 /// Case of the benchmark: the work, its count and its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Is the archive on?
-    pub archive: bool,
+    /// Is the handshake cache on?
+    pub handshake_cache: bool,
     /// Bytes of a request, and of its answer.
     pub size: usize,
     /// Of a hundred connections, how many are to peers that come again; the others are to peers that never do.
@@ -46,7 +46,7 @@ impl Case {
         let (size, percent, peers) = (number()? as usize, number()?, number()?);
         let sound = ["on", "off", "keep"].contains(&way) && size > 0 && percent <= 100 && peers > 0;
         let case = Case {
-            archive: way != "off",
+            handshake_cache: way != "off",
             size,
             percent: percent as u8,
             peers,
@@ -130,7 +130,7 @@ pub struct Bed {
 }
 
 fn core(case: &Case, seed: u64, addr: [u8; 4], gateway: [u8; 4], port: impl PacketIo + 'static) -> Core {
-    let tcp = tcp::Config { archive: case.archive, ..tcp::Config::default() };
+    let tcp = tcp::Config { handshake_cache: case.handshake_cache, ..tcp::Config::default() };
     let config = CoreConfig {
         tcp,
         max_connections: case.in_flight * 2 + 1_024,
@@ -305,8 +305,8 @@ fn write(core: &mut Core, at: Instant, conn: ConnId, end: &mut End, message: &[u
 }
 
 /// Connections a second, one after the other, of 64 bytes there and back, to `peers` that were all met before.
-pub(crate) fn rate(archive: bool, peers: u32, seconds: f64) -> f64 {
-    let case = Case { archive, size: 64, percent: 100, peers, in_flight: 1, ends: true };
+pub(crate) fn rate(handshake_cache: bool, peers: u32, seconds: f64) -> f64 {
+    let case = Case { handshake_cache, size: 64, percent: 100, peers, in_flight: 1, ends: true };
     let mut bed = exactly(case, 1_000 + u64::from(peers) * 4);
     let (done, begin) = (bed.done, now());
     while begin.elapsed().as_secs_f64() < seconds {

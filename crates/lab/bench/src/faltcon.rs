@@ -58,7 +58,7 @@ impl Point {
         Ok((count(few + more)? - count(few)?) / more as f64)
     }
 
-    /// Connections a second with the archive and without, in turns.
+    /// Connections a second with the handshake cache and without, in turns.
     fn rates(&self, plan: &Plan) -> [Vec<f64>; 2] {
         let mut rates = [Vec::new(), Vec::new()];
         let mut beds = ["on", "off"].map(|way| {

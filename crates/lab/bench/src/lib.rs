@@ -112,7 +112,7 @@ pub const ALL: &[Bench] = &[
     },
     Bench {
         name: "again",
-        help: "Connections to peers met before and to others, with the archive of beginnings and without.",
+        help: "Connections to peers met before and to others, with the handshake cache and without.",
         needs_tools: false,
         run: faltcon::run,
     },

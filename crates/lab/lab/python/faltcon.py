@@ -1,4 +1,4 @@
-"""Draws docs/faltcon.svg from what `cargo xtask bench again --json` printed: what the archive of beginnings
+"""Draws docs/faltcon.svg from what `cargo xtask bench again --json` printed: what the handshake cache
 saves, over sizes and over how many connections are to hosts that do, beside FALTCON's published figures.
 
     python crates/lab/lab/python/faltcon.py again.json docs/faltcon.svg
@@ -57,7 +57,7 @@ def main(source, target):
         *panel(LEFT + SIDE + 80, "Connections to hosts met before",
                [(row["percent"] / 100, f'{row["percent"]} %') for row in ratios],
                lines(ratios, lambda _, row: row["percent"] / 100)),
-        f'<text x="{LEFT}" y="{HEIGHT - 14}">Instructions with the archive against those without. '
+        f'<text x="{LEFT}" y="{HEIGHT - 14}">Instructions with the handshake cache against those without. '
         'Dashed: cycles, the most that FALTCON saved in Linux 5.1.</text>',
         "</svg>",
     ]

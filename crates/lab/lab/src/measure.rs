@@ -68,7 +68,7 @@ measures! {
         "Time from the bottleneck's first named loss to the first retransmission of any flow, milliseconds, to a \
          sample.",
     AGAIN = "again_percent", "%":
-        "Connections begun from the archive, at both ends, per cent of those that began.",
+        "Connections begun from the handshake cache, at both ends, per cent of those that began.",
     MERGED = "merged", "packets": "Packets of the wire in one that a card hands up.",
     FAILED = "failed", "flows": "Flows that could not be opened or broke.",
 }

@@ -351,7 +351,7 @@ fn merged(world: &World) -> f64 {
     segments / delivered
 }
 
-/// Connections that began from the archive, per cent; NaN of none.
+/// Connections that began from the handshake cache, per cent; NaN of none.
 fn again(world: &World) -> f64 {
     let (mut hits, mut begun) = (0.0, 0.0);
     for id in world.senders.iter().chain(&world.receivers) {
@@ -362,7 +362,7 @@ fn again(world: &World) -> f64 {
         };
         let counters = core.tcp_counters();
         begun += (counters.active_opens + counters.passive_opens) as f64;
-        hits += core.counters().archive_hits as f64;
+        hits += core.counters().handshake_cache_hits as f64;
     }
     100.0 * hits / begun
 }

@@ -511,7 +511,7 @@ fn a_wait_goes_on_for_what_came_later() {
 /// Does a segment of flow 0 that has PSH pass the engine by?
 fn passes(rig: &mut Rig, nth: u32, len: usize) -> bool {
     let bytes = packet(nth, len, |_, header| header.flags = header.flags | Flags::PSH);
-    rig.engine.pass_by(rig.now, &of_flow(0), 0, &bytes[ETHERNET + 20..], false)
+    rig.engine.bypass(rig.now, &of_flow(0), 0, &bytes[ETHERNET + 20..], false)
 }
 
 #[test]
@@ -536,7 +536,7 @@ fn what_may_begin_a_run_or_end_a_flow_does_not_pass_by() {
     let mut rig = Rig::holding();
     let mut by = |len, change: fn(&mut wire::tcp::Header)| {
         let bytes = packet(0, len, |_, header| change(header));
-        rig.engine.pass_by(rig.now, &of_flow(0), 0, &bytes[ETHERNET + 20..], false)
+        rig.engine.bypass(rig.now, &of_flow(0), 0, &bytes[ETHERNET + 20..], false)
     };
     assert!(by(0, |_| {}), "an acknowledgment");
     assert!(!by(SIZE, |_| {}), "more may follow");

@@ -254,7 +254,7 @@ impl Model {
             assert!(self.waiting[flow].len() == 1, "a full engine gives everything up");
             assert!(self.thorough.on_arrival(self.now, again).is_ok(), "there is room now");
         }
-        if self.engine.pass_by(self.now, &key, hash, &bytes[HEADERS..], merged) {
+        if self.engine.bypass(self.now, &key, hash, &bytes[HEADERS..], merged) {
             self.up.push((vec![number], None));
             self.check(
                 &Run { key, hash, merged_run: None, why: Flush::Alone, packet: NONE },

@@ -77,7 +77,7 @@ fn check(merged_runs: &mut BatchGro, batch: &[Vec<u8>], ip: usize, sums: bool, f
     let mut up: Vec<usize> = Vec::new();
     for place in &first {
         let members = members(merged_runs, *place);
-        if let Some(merged_run) = merged_runs.headed_by(*place) {
+        if let Some(merged_run) = merged_runs.run_at(*place) {
             assert!(members.len() > 1 && members.len() <= MERGE_MAX);
             for (nth, at) in members.iter().enumerate() {
                 let packet = &batch[*at];
@@ -98,7 +98,7 @@ fn check(merged_runs: &mut BatchGro, batch: &[Vec<u8>], ip: usize, sums: bool, f
 
 /// The packets that go up with the one at `place`, itself among them.
 fn members(merged_runs: &BatchGro, place: u16) -> Vec<usize> {
-    let count = merged_runs.headed_by(place).map_or(1, |merged_run| merged_run.count());
+    let count = merged_runs.run_at(place).map_or(1, |merged_run| merged_run.count());
     let mut all = vec![usize::from(place)];
     for _ in 1..count {
         all.push(merged_runs.behind(all[all.len() - 1] as u16).into());

@@ -164,7 +164,7 @@ impl Ao {
     }
 
     /// A segment with this number leaves.
-    pub(super) fn on_departure(&mut self, seq: Seq) {
+    pub(super) fn on_transmit(&mut self, seq: Seq) {
         self.sent.advance(seq);
     }
 

@@ -84,7 +84,7 @@ impl Connection {
     #[cold]
     pub(crate) fn signature_for(&mut self, seq: base::Seq) -> Option<Signature> {
         let auth = self.auth_mut()?;
-        auth.on_departure(seq);
+        auth.on_transmit(seq);
         Some(auth.signature())
     }
 

@@ -122,9 +122,9 @@ impl Auth {
     }
 
     /// A segment with this number leaves.
-    pub fn on_departure(&mut self, seq: Seq) {
+    pub fn on_transmit(&mut self, seq: Seq) {
         if let Kind::Ao(ao) = &mut self.kind {
-            ao.on_departure(seq);
+            ao.on_transmit(seq);
         }
     }
 

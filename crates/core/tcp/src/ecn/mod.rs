@@ -10,7 +10,7 @@ use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
 use crate::ecn::accecn::Mode;
-use crate::output::{Due, Plan};
+use crate::output::{Due, TxPlan};
 use crate::recovery::Phase;
 use crate::{Cx, State, Transmit, TransmitClass};
 
@@ -116,7 +116,7 @@ impl Connection {
 
     /// Sets the ECN fields of a segment of a connection that has negotiated ECN.
     #[cold]
-    pub(crate) fn mark(&mut self, cx: &mut Cx<'_>, plan: &Plan, tx: &mut Transmit) {
+    pub(crate) fn mark(&mut self, cx: &mut Cx<'_>, plan: &TxPlan, tx: &mut Transmit) {
         if self.bits.has(Bits::ACCECN) {
             return self.mark_accurately(cx, plan, tx);
         }
@@ -128,7 +128,7 @@ impl Connection {
     /// Flags and codepoint of a segment with RFC 3168's feedback. Only new data may be marked, and only
     /// new data tells of the reduction (sections 6.1.2, 6.1.4 to 6.1.6).
     /// RFC 3168, 5-1, 6.1.1-2, 6.1.1-3, 6.1.2-3, 6.1.4-1, 6.1.5-1 and 6.1.6-1.
-    fn mark_classically(&mut self, plan: &Plan, flags: Flags) -> (Flags, u8) {
+    fn mark_classically(&mut self, plan: &TxPlan, flags: Flags) -> (Flags, u8) {
         let mut flags = flags;
         if flags.0 & (Flags::SYN.0 | Flags::RST.0) != 0 {
             return (flags, 0);

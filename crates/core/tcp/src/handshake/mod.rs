@@ -1,7 +1,7 @@
 //! How connections begin: settings and options, sequence numbers, cookies, Fast Open, the handshake cache, and
 //! connections that another stack hands over.
 
-pub(crate) mod archive;
+pub(crate) mod cached;
 pub(crate) mod cookie;
 pub mod defer;
 pub(crate) mod fast_open;

@@ -17,8 +17,8 @@ use base::{Instant, Seq};
 use cc::Controller;
 
 use crate::connection::{Bits, Connection};
-use crate::output::Plan;
-use crate::output::data::Stretch;
+use crate::output::TxPlan;
+use crate::output::data::SeqRange;
 use crate::{Config, Cx};
 
 /// Timeouts in a row that make a black hole (RFC 4821, section 7.7).
@@ -96,7 +96,7 @@ pub(crate) enum Probing {
     /// One is, as soon as there is room for it.
     Wait,
     /// Here it is.
-    Now(Plan),
+    Now(TxPlan),
 }
 
 impl Connection {
@@ -186,7 +186,7 @@ impl Connection {
         if let Some(search) = self.search_mut() {
             search.probe = Some(probe);
         }
-        Probing::Now(self.plan_fresh(cx, Stretch { seq: start, len, fin: false }, len))
+        Probing::Now(self.plan_fresh(cx, SeqRange { seq: start, len, fin: false }, len))
     }
 
     /// Routes change, and so may the MTU where none was found larger for long (PMTU_RAISE_TIMER).
@@ -212,7 +212,7 @@ impl Connection {
     pub(crate) fn look_for_mtu_probe(&mut self, cx: &mut Cx<'_>) {
         let Some(probe) = self.search().and_then(|search| search.probe) else { return };
         let una = self.snd.una();
-        let sacked = self.recovery.board().is_some_and(|board| {
+        let sacked = self.recovery.scoreboard().is_some_and(|board| {
             una.at_or_before(probe.start) && board.unsacked(probe.start, probe.end) == 0
         });
         if una.before(probe.end) && !sacked {

@@ -8,7 +8,7 @@ use crate::buffers::pool::Pool;
 use crate::connection::{Bits, Connection};
 use crate::mtu::mtu_search::Probing;
 use crate::options::Switch;
-use crate::output::{Due, Plan};
+use crate::output::{Due, TxPlan};
 use crate::recovery::Phase;
 use crate::recovery::retransmission::Resend;
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
@@ -17,9 +17,9 @@ use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
 /// acknowledgments.
 const DIALOGUE_MS: u32 = 40;
 
-/// A stretch of the send sequence: bytes of data, and the FIN behind them.
+/// A range of the send sequence: bytes of data, and the FIN behind them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct SeqRange {
     pub(crate) seq: Seq,
     pub(crate) len: u32,
     pub(crate) fin: bool,
@@ -70,13 +70,13 @@ impl Connection {
 
     /// The next segment with data or FIN, old or new.
     /// RFC 6675, 5-4; RFC 7323, 2.4-3.
-    pub(crate) fn plan_data(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Plan> {
+    pub(crate) fn plan_data(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<TxPlan> {
         if !self.may_send() {
             return None;
         }
         if self.recovery.is_active() {
             match self.next_retransmission(cx) {
-                Resend::Now(stretch) => return Some(self.plan_old(cx, stretch)),
+                Resend::Now(range) => return Some(self.plan_old(cx, range)),
                 Resend::Wait => {
                     self.bits.set(Bits::CWND_LIMITED);
                     self.judge_limit(cx);
@@ -98,7 +98,7 @@ impl Connection {
     }
 
     #[inline(never)]
-    fn plan_special(&mut self, cx: &mut Cx<'_>, limits: &TxLimits, unsent: u32, fin: bool) -> Option<Plan> {
+    fn plan_special(&mut self, cx: &mut Cx<'_>, limits: &TxLimits, unsent: u32, fin: bool) -> Option<TxPlan> {
         self.plan_new::<false>(cx, limits, unsent, fin)
     }
 
@@ -109,7 +109,7 @@ impl Connection {
         limits: &TxLimits,
         unsent: u32,
         fin: bool,
-    ) -> Option<Plan> {
+    ) -> Option<TxPlan> {
         let flight = self.snd.flight();
         if flight == 0 {
             self.restart_if_idle(cx);
@@ -140,18 +140,18 @@ impl Connection {
             self.clear_due(Due::DATA);
             self.all_left(cx);
         }
-        Some(self.plan_leaving::<PLAIN>(cx, Stretch { seq: self.snd.nxt(), len, fin }, mss))
+        Some(self.plan_leaving::<PLAIN>(cx, SeqRange { seq: self.snd.nxt(), len, fin }, mss))
     }
 
     /// Plans the first transmission of new data.
-    pub(crate) fn plan_fresh(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
-        self.plan_leaving::<false>(cx, stretch, mss)
+    pub(crate) fn plan_fresh(&mut self, cx: &mut Cx<'_>, range: SeqRange, mss: u32) -> TxPlan {
+        self.plan_leaving::<false>(cx, range, mss)
     }
 
     /// RFC 6298, 5-1.
     #[inline(always)]
-    fn plan_leaving<const PLAIN: bool>(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
-        let (flight, Stretch { seq, len, fin }) = (self.snd.flight(), stretch);
+    fn plan_leaving<const PLAIN: bool>(&mut self, cx: &mut Cx<'_>, range: SeqRange, mss: u32) -> TxPlan {
+        let (flight, SeqRange { seq, len, fin }) = (self.snd.flight(), range);
         let again = self.has_special::<PLAIN>(Bits::MARKED) && self.is_syn_data(seq);
         let round = self.snd.round_is_over();
         let most = self.snd.transmitted(len, fin, small_part(len, mss) != 0 && !again);
@@ -160,9 +160,9 @@ impl Connection {
         if fin && len == 0 {
             self.bits.set(Bits::LONE_FIN);
         }
-        self.snd.note_departure(cx.pool.tx_times_mut(), cx.now);
+        self.snd.note_tx_time(cx.pool.tx_times_mut(), cx.now);
         if self.has_special::<PLAIN>(Bits::MARKED | Bits::PACED | Bits::SAMPLED | Bits::FLUSH) {
-            self.on_watched_departure(cx, seq);
+            self.on_watched_transmit(cx, seq);
         }
         if flight == 0 || !self.timers.is_rtx_armed() {
             self.start_rtx(cx);
@@ -180,17 +180,17 @@ impl Connection {
                 self.note_starved(cx);
             }
         }
-        self.plan_stretch::<PLAIN>(cx, stretch, mss)
+        self.plan_range::<PLAIN>(cx, range, mss)
     }
 
     /// Notes the first transmission of `seq` to SND.NXT for those that keep account of it.
     #[cold]
-    fn on_watched_departure(&mut self, cx: &mut Cx<'_>, seq: Seq) {
+    fn on_watched_transmit(&mut self, cx: &mut Cx<'_>, seq: Seq) {
         if self.snd.unsent() == 0 {
             self.bits.clear(Bits::FLUSH);
         }
         if self.bits.has(Bits::MARKED) {
-            self.on_marked_departure(cx, seq);
+            self.on_marked_transmit(cx, seq);
         }
         if self.bits.has(Bits::PACED) {
             self.note_paced(cx, self.snd.nxt().offset_from(seq));
@@ -302,11 +302,11 @@ impl Connection {
 
     /// A retransmission.
     /// RFC 6675, 6-1.
-    pub(crate) fn plan_old(&mut self, cx: &mut Cx<'_>, stretch: Stretch) -> Plan {
+    pub(crate) fn plan_old(&mut self, cx: &mut Cx<'_>, range: SeqRange) -> TxPlan {
         self.snd.stop_timing();
         self.counts.retransmitted();
         cx.counters.retransmits += 1;
-        self.count_again(stretch.len);
+        self.count_again(range.len);
         self.snd.note_sending(cx.now.as_millis() as u32);
         // A repair by SACK may last longer than the timeout, and while it sends it is alive (RFC 6675,
         // section 6).
@@ -316,21 +316,21 @@ impl Connection {
         }
         self.note_first_retransmission(cx);
         if self.bits.has(Bits::PACED) {
-            self.note_paced(cx, stretch.len);
+            self.note_paced(cx, range.len);
         }
         if self.bits.has(Bits::SAMPLED) {
-            self.note_sampled(cx, stretch.seq, stretch.seq + stretch.len + u32::from(stretch.fin), true);
+            self.note_sampled(cx, range.seq, range.seq + range.len + u32::from(range.fin), true);
         }
         // It keeps the size it had, so SACK blocks go along only where they find room (RFC 2018, section 4).
-        let tells = stretch.len + u32::from(self.blocks_len()) <= u32::from(self.snd.mss());
-        let plan = self.plan_stretch::<false>(cx, stretch, u32::from(self.snd.mss()));
-        Plan { retransmit: true, tells, ..plan }
+        let tells = range.len + u32::from(self.blocks_len()) <= u32::from(self.snd.mss());
+        let plan = self.plan_range::<false>(cx, range, u32::from(self.snd.mss()));
+        TxPlan { retransmit: true, tells, ..plan }
     }
 
     /// RFC 9293, MUST-61.
     #[inline(always)]
-    fn plan_stretch<const PLAIN: bool>(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
-        let Stretch { seq, len, fin } = stretch;
+    fn plan_range<const PLAIN: bool>(&mut self, cx: &mut Cx<'_>, range: SeqRange, mss: u32) -> TxPlan {
+        let SeqRange { seq, len, fin } = range;
         let offset = seq.offset_from(self.snd.una());
         let mut flags = Flags::ACK;
         if fin {
@@ -352,12 +352,12 @@ impl Connection {
         }
         cx.counters.bytes_out += u64::from(len);
         self.snd.buffer_mut().seek(cx.pool, offset);
-        Plan { seq, len, flags, mss: mss as u16, class, retransmit: false, tells: true }
+        TxPlan { seq, len, flags, mss: mss as u16, class, retransmit: false, tells: true }
     }
 
     /// One byte beyond the window, or of what is in flight (RFC 9293, section 3.8.6.1): the answer tells the
     /// window.
-    pub(crate) fn plan_window_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
+    pub(crate) fn plan_window_probe(&mut self, cx: &mut Cx<'_>) -> Option<TxPlan> {
         if !self.state().may_send() || self.snd.window() > 0 {
             self.request(Due::DATA);
             return None;
@@ -365,7 +365,7 @@ impl Connection {
         let flight = self.snd.flight();
         if flight == 0 && cx.config.quirks.empty_probes && self.has_unsent() {
             cx.counters.window_probes += 1;
-            return Some(Plan::bare(self.snd.una() - 1, Flags::ACK, TransmitClass::Ack));
+            return Some(TxPlan::bare(self.snd.una() - 1, Flags::ACK, TransmitClass::Ack));
         }
         let seq = if flight > 0 { self.snd.una() } else { self.snd.nxt() };
         let len = u32::from(self.snd.queued() > 0);
@@ -378,8 +378,8 @@ impl Connection {
         }
         cx.counters.window_probes += 1;
         self.count_again(len);
-        let plan = self.plan_stretch::<false>(cx, Stretch { seq, len, fin }, u32::from(self.snd.mss()));
-        Some(Plan { class: TransmitClass::Ack, tells: false, ..plan })
+        let plan = self.plan_range::<false>(cx, SeqRange { seq, len, fin }, u32::from(self.snd.mss()));
+        Some(TxPlan { class: TransmitClass::Ack, tells: false, ..plan })
     }
 
     /// Takes back the last segment of poll_transmit, which never left.

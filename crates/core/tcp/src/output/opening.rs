@@ -1,10 +1,10 @@
-//! The SYN and the SYN-ACK where an [`Archived`] start knows how they look: only their numbers are worked out.
+//! The SYN and the SYN-ACK where a [`CachedState`] start knows how they look: only their numbers are worked out.
 
 use base::Seq;
 use wire::tcp::{Options, Timestamps};
 
 use crate::connection::{Bits, Connection};
-use crate::handshake::archive::Archived;
+use crate::handshake::cached::CachedState;
 use crate::output::Due;
 use crate::{Cx, Transmit};
 
@@ -23,11 +23,11 @@ pub struct Opening {
 
 impl Connection {
     /// In the place of [`Connection::poll_transmit`]: our SYN or SYN-ACK, leaving for the first time and looking like
-    /// that of `archived`. `None`, and nothing happened, if something else is due or it looks otherwise.
+    /// that of `cached`. `None`, and nothing happened, if something else is due or it looks otherwise.
     #[inline]
-    pub fn poll_opening(&mut self, cx: &mut Cx<'_>, archived: &Archived) -> Option<Opening> {
+    pub fn poll_opening(&mut self, cx: &mut Cx<'_>, cached: &CachedState) -> Option<Opening> {
         let first = self.due() == Due::SYN && self.snd.flight() == 0 && self.snd.queued() == 0;
-        if !first || self.bits.has(Bits::OWN_SYN) || cx.probe.is_some() || !archived.opens(self) {
+        if !first || self.bits.has(Bits::OWN_SYN) || cx.probe.is_some() || !cached.opens(self) {
             return None;
         }
         let Transmit { header, .. } = self.open_bare(cx);

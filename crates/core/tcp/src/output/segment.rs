@@ -6,7 +6,7 @@ use wire::tcp::{Flags, Header, MAX_OPTIONS_LEN, Options, SackBlocks, Timestamps}
 use crate::connection::{Bits, Connection};
 use crate::handshake::scale::{Clock, to_field};
 use crate::mtu::path::{SACK_BLOCK, SACK_HEAD, TIMESTAMPS_LEN};
-use crate::output::{Due, Plan};
+use crate::output::{Due, TxPlan};
 use crate::{Cx, State, Transmit};
 
 /// The part of the TOS byte that the application chooses; the rest is ECN's (RFC 3168).
@@ -19,14 +19,14 @@ impl Connection {
     /// The segment of a plan, before ECN has had its say. Whatever carries an ACK settles the acknowledgments owed.
     /// RFC 9293, MUST-48, MUST-49, SHLD-21 and SHLD-22.
     #[inline(always)]
-    pub(crate) fn build(&mut self, cx: &mut Cx<'_>, plan: &Plan, options: Options) -> Transmit {
+    pub(crate) fn build(&mut self, cx: &mut Cx<'_>, plan: &TxPlan, options: Options) -> Transmit {
         let window = self.window_field::<false>(cx, plan.flags);
         self.build_with(plan, options, window)
     }
 
     /// As `build`, with this window field.
     #[inline(always)]
-    pub(crate) fn build_with(&mut self, plan: &Plan, options: Options, window: u16) -> Transmit {
+    pub(crate) fn build_with(&mut self, plan: &TxPlan, options: Options, window: u16) -> Transmit {
         let acknowledges = plan.flags.has(Flags::ACK);
         if acknowledges {
             self.acknowledged(plan);
@@ -54,7 +54,7 @@ impl Connection {
     /// The peer is about to learn RCV.NXT.
     /// RFC 9293, MUST-58; RFC 5681, 4.2-3.
     #[inline(always)]
-    fn acknowledged(&mut self, plan: &Plan) {
+    fn acknowledged(&mut self, plan: &TxPlan) {
         self.timers.stop_delack();
         self.bits.clear(Bits::PUSHED);
         let told = self.rcv.acknowledge(plan.tells, self.bits.has(Bits::SACK), plan.len == 0);
@@ -140,7 +140,7 @@ impl Connection {
     }
 
     /// RFC 9293, MUST-14, MUST-65, SHLD-5 and MAY-3; RFC 2018, 2-1 and 4-2; RFC 7323, 2.2-5 and 2.3-3.
-    pub(crate) fn header_options(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Options {
+    pub(crate) fn header_options(&mut self, cx: &mut Cx<'_>, plan: &TxPlan) -> Options {
         let flags = plan.flags;
         let timestamps = self.stamps_of(self.bits.clock(), cx, flags);
         let mut options = Options { timestamps, ..Options::NONE };

@@ -137,7 +137,7 @@ impl Recovery {
     }
 
     /// The scoreboard, if anything was SACKed.
-    pub(crate) fn board(&self) -> Option<&Scoreboard> {
+    pub(crate) fn scoreboard(&self) -> Option<&Scoreboard> {
         self.loss.as_ref().map(|loss| &loss.board)
     }
 

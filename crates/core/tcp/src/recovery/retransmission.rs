@@ -4,14 +4,14 @@ use base::Seq;
 
 use crate::Cx;
 use crate::connection::{Bits, Connection};
-use crate::output::data::Stretch;
+use crate::output::data::SeqRange;
 use crate::recovery::{Loss, Phase};
 
 /// Next retransmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resend {
     /// This, now.
-    Now(Stretch),
+    Now(SeqRange),
     /// Something, once the window allows.
     Wait,
     /// Nothing.
@@ -19,10 +19,10 @@ pub(crate) enum Resend {
 }
 
 impl Connection {
-    /// The stretch from `seq` on, at most `len` bytes of sequence space and one segment, cut at the end of
+    /// The range from `seq` on, at most `len` bytes of sequence space and one segment, cut at the end of
     /// what was sent and at the peer's window.
     /// RFC 9293, MUST-34 and SHLD-16; RFC 7323, 2.4-1.
-    fn stretch(&self, seq: Seq, len: u32) -> Option<Stretch> {
+    fn range(&self, seq: Seq, len: u32) -> Option<SeqRange> {
         let offset = seq.offset_from(self.snd.una());
         let data = self.snd.queued().saturating_sub(offset);
         let sent = self.snd.nxt().offset_from(seq);
@@ -33,8 +33,8 @@ impl Connection {
         }
         // Our FIN, if it was sent, is the byte behind the data.
         let fin = sent > data && len >= data;
-        let stretch = Stretch { seq, len: len.min(data), fin };
-        (stretch.len > 0 || (fin && window > 0)).then_some(stretch)
+        let range = SeqRange { seq, len: len.min(data), fin };
+        (range.len > 0 || (fin && window > 0)).then_some(range)
     }
 
     /// Returns the next retransmission of the recovery under way: data lost again, then the next hole that is lost
@@ -54,31 +54,31 @@ impl Connection {
         };
         cx.counters.list_steps += loss.resent.take_steps();
         let Some((seq, len)) = next else { return Resend::Nothing };
-        let Some(stretch) = self.stretch(seq, len) else { return Resend::Nothing };
-        if !urgent && self.congestion_room() < stretch.len {
+        let Some(range) = self.range(seq, len) else { return Resend::Nothing };
+        if !urgent && self.congestion_room() < range.len {
             return Resend::Wait;
         }
         if self.bits.has(Bits::PACED) && !at_once && self.paced_room(cx, mss).is_none() {
             return Resend::Wait;
         }
-        self.resent(cx, stretch);
-        Resend::Now(stretch)
+        self.resent(cx, range);
+        Resend::Now(range)
     }
 
-    /// `stretch` leaves.
-    pub(crate) fn resent(&mut self, cx: &mut Cx<'_>, stretch: Stretch) {
+    /// `range` leaves.
+    pub(crate) fn resent(&mut self, cx: &mut Cx<'_>, range: SeqRange) {
         let (una, sack) = (self.snd.una(), self.bits.has(Bits::SACK));
-        let bytes = stretch.len + u32::from(stretch.fin);
-        let end = stretch.seq + bytes;
+        let bytes = range.len + u32::from(range.fin);
+        let end = range.seq + bytes;
         // PRR counts data: the FIN's number shall not take a segment's place.
-        self.count_repair(stretch.len);
+        self.count_repair(range.len);
         let loss = self.loss();
-        if stretch.seq == una {
+        if range.seq == una {
             loss.urgent = false;
         }
         loss.count_again(bytes);
         if sack {
-            loss.resent.push(stretch.seq, end, cx.now.as_micros() as u32);
+            loss.resent.push(range.seq, end, cx.now.as_micros() as u32);
             cx.counters.list_steps += loss.resent.take_steps();
         }
         if loss.phase.repairs() {

@@ -6,8 +6,8 @@ use cc::{Controller, Signal};
 use wire::tcp::Segment;
 
 use crate::connection::{Bits, Connection};
-use crate::output::data::Stretch;
-use crate::output::{Due, Plan};
+use crate::output::data::SeqRange;
+use crate::output::{Due, TxPlan};
 use crate::recovery::Phase;
 use crate::timers::Tick;
 use crate::{Config, Cx};
@@ -80,7 +80,7 @@ impl Connection {
     /// (section 7.3). `None` if the window has shrunk meanwhile.
     /// RFC 8985, 7.3-3 and 7.3-6.
     #[cold]
-    pub(crate) fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
+    pub(crate) fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<TxPlan> {
         let possible = self.bits.has(Bits::PROBING) && self.snd.flight() > 0 && self.has_probe();
         if !possible {
             self.bits.clear(Bits::PROBING);
@@ -91,18 +91,18 @@ impl Connection {
         self.bits.put(Bits::PROBE_RESENT, len == 0);
         let plan = if len > 0 {
             let mss = u32::from(self.snd.mss() - self.blocks_len());
-            self.plan_fresh(cx, Stretch { seq: self.snd.nxt(), len, fin: false }, mss)
+            self.plan_fresh(cx, SeqRange { seq: self.snd.nxt(), len, fin: false }, mss)
         } else {
-            let stretch = self.last_segment()?;
-            self.resent(cx, stretch);
-            self.plan_old(cx, stretch)
+            let range = self.last_segment()?;
+            self.resent(cx, range);
+            self.plan_old(cx, range)
         };
         self.cold_mut().recovery.probe_end = self.snd.nxt();
         Some(plan)
     }
 
     /// The last segment in flight, as it was cut.
-    fn last_segment(&self) -> Option<Stretch> {
+    fn last_segment(&self) -> Option<SeqRange> {
         let (flight, mss) = (self.snd.flight(), u32::from(self.snd.mss()));
         let fin = self.snd.fin_in_flight();
         let mut data = flight - u32::from(fin);
@@ -114,7 +114,7 @@ impl Connection {
         let len = if alone { 0 } else { (data - 1) % mss + 1 };
         let seq = self.snd.nxt() - len - u32::from(fin);
         let room = self.snd.window().saturating_sub(seq.offset_from(self.snd.una()));
-        (room >= len && (len > 0 || fin)).then_some(Stretch { seq, len, fin })
+        (room >= len && (len > 0 || fin)).then_some(SeqRange { seq, len, fin })
     }
 
     /// Where the flight ended when the probe had left (TLP.end_seq).

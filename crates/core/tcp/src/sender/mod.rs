@@ -335,7 +335,7 @@ impl Sender {
 
     /// Notes that the data that ends at SND.NXT leaves now.
     #[inline(always)]
-    pub(crate) fn note_departure(&mut self, log: &mut TxTimes, now: Instant) {
+    pub(crate) fn note_tx_time(&mut self, log: &mut TxTimes, now: Instant) {
         self.sent.push(log, self.una, self.nxt, now.as_micros() as u32);
     }
 

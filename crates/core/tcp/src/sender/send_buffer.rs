@@ -33,7 +33,7 @@ pub(crate) struct SendBuffer {
 /// The stretches that are not copied, in order.
 #[derive(Debug, Default)]
 struct Lent {
-    stretches: VecDeque<Stretch>,
+    stretches: VecDeque<SeqRange>,
     /// Position of the buffer's first byte. Positions and counts go around like sequence numbers.
     base: u32,
     /// Lent bytes that were dropped from the front since the beginning.
@@ -41,7 +41,7 @@ struct Lent {
 }
 
 #[derive(Debug)]
-struct Stretch {
+struct SeqRange {
     bytes: Arc<[u8]>,
     start: usize,
     len: u32,
@@ -54,7 +54,7 @@ struct Stretch {
 impl Lent {
     fn push(&mut self, bytes: Arc<[u8]>, start: usize, len: u32, held: u32) {
         let before = self.stretches.back().map_or(self.gone, |last| last.before.wrapping_add(last.len));
-        self.stretches.push_back(Stretch { bytes, start, len, at: self.base.wrapping_add(held), before });
+        self.stretches.push_back(SeqRange { bytes, start, len, at: self.base.wrapping_add(held), before });
     }
 
     /// Drops what lies in the first `n` bytes of the buffer; how many of these were lent.

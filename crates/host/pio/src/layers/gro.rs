@@ -94,7 +94,7 @@ impl Gro {
         self.inbox = inbox;
         if self.engine.packets() > 0 {
             self.engine.on_batch_end(now);
-            self.hand_up(&mut up);
+            self.deliver(&mut up);
         }
         (frames, error)
     }
@@ -122,7 +122,7 @@ impl Gro {
                 + packets.as_slice().iter().take(others).map(|packet| packet.frame.len()).sum::<usize>();
             if let Some(seen) = classify(packet.frame.data(), whole, caps.medium) {
                 self.engine.on_other(&seen.key, (up.hash)(&seen.key));
-                self.hand_up(up);
+                self.deliver(up);
             }
             up.packets.push(packet);
             up.packets.extend(packets.by_ref().take(others));
@@ -161,18 +161,18 @@ impl Gro {
         }
         let (key, hash) = (seen.key, (up.hash)(&seen.key));
         let (ip, tcp, end) = (ip_start(caps.medium), seen.packet.start as usize, seen.packet.end as usize);
-        if self.engine.pass_by(now, &key, hash, &packet.frame.data()[tcp..end], merged) {
+        if self.engine.bypass(now, &key, hash, &packet.frame.data()[tcp..end], merged) {
             return up.packets.push(packet);
         }
         let mut arrival = Arrival { key, hash, ip, tcp, end, merged, packet };
         while let Err(refused) = self.engine.on_arrival(now, arrival) {
-            self.hand_up(up);
+            self.deliver(up);
             arrival = refused;
         }
     }
 
     /// Appends the runs that the engine flushes.
-    fn hand_up<H>(&mut self, up: &mut Up<'_, H>) {
+    fn deliver<H>(&mut self, up: &mut Up<'_, H>) {
         while let Some(mut run) = self.engine.poll_run() {
             let at = up.packets.len() as u16;
             up.packets.extend(std::iter::from_fn(|| self.engine.next_packet(&mut run)));

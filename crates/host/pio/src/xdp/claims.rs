@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One mark per port, in memory that the XDP program reads.
-pub(super) struct Marks {
+pub(super) struct PortBitmap {
     cells: *const AtomicU64,
 }
 
@@ -41,13 +41,13 @@ pub(super) struct Marks {
 pub(super) const PORTS: usize = 1 << 16;
 
 // SAFETY: a mapping of atomics that lives until drop.
-unsafe impl Send for Marks {}
+unsafe impl Send for PortBitmap {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for Marks {}
+unsafe impl Sync for PortBitmap {}
 
-impl Marks {
+impl PortBitmap {
     /// Maps the array that `map` is.
-    pub(super) fn map(map: &OwnedFd) -> io::Result<Marks> {
+    pub(super) fn map(map: &OwnedFd) -> io::Result<PortBitmap> {
         // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
         let base = unsafe {
             libc::mmap(
@@ -62,7 +62,7 @@ impl Marks {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Marks { cells: base.cast() })
+        Ok(PortBitmap { cells: base.cast() })
     }
 
     fn cell(&self, port: u16) -> &AtomicU64 {
@@ -71,7 +71,7 @@ impl Marks {
     }
 }
 
-impl Drop for Marks {
+impl Drop for PortBitmap {
     fn drop(&mut self) {
         // SAFETY: address and length came from mmap, and no reference outlives `self`.
         unsafe { libc::munmap(self.cells.cast_mut().cast(), PORTS * size_of::<AtomicU64>()) };
@@ -122,14 +122,14 @@ const FORMER_MAX: usize = 256;
 /// Claims of one program on one interface; shared by its ports.
 pub(super) struct SteeredPorts {
     ifindex: u32,
-    marks: Marks,
+    marks: PortBitmap,
     local: OwnedFd,
     table: Mutex<Table>,
 }
 
 impl SteeredPorts {
     /// `local` is the map of addresses and exact claims that the XDP program reads beside `marks`.
-    pub(super) fn new(ifindex: u32, marks: Marks, local: OwnedFd) -> SteeredPorts {
+    pub(super) fn new(ifindex: u32, marks: PortBitmap, local: OwnedFd) -> SteeredPorts {
         SteeredPorts { ifindex, marks, local, table: Mutex::default() }
     }
 

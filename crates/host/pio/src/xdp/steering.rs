@@ -3,7 +3,7 @@
 use super::bpf::LocalKey;
 use super::bpf::program::{self, Maps};
 use super::bpf::sys::{self as bpf, Hook, LoadError, MapKind};
-use super::claims::{Marks, PORTS, SteeredPorts};
+use super::claims::{PORTS, PortBitmap, SteeredPorts};
 use super::device::{Device, Ethtool};
 use super::proof::Requests;
 use super::{XdpConfig, refused};
@@ -44,7 +44,7 @@ impl Loaded {
         let fds = Maps { ports: ports.as_raw_fd(), local: local.as_raw_fd(), socks: socks.as_raw_fd() };
         let program = if whole { program::everything } else { program::steering }(fds, device.queues);
         let (program, frags) = bpf::load_xdp("ms_steering", &program).map_err(not_loaded)?;
-        let marks = Marks::map(&ports).map_err(|e| refused("map a BPF map", e))?;
+        let marks = PortBitmap::map(&ports).map_err(|e| refused("map a BPF map", e))?;
         Ok(Loaded { claims: SteeredPorts::new(device.index, marks, local), socks, program, frags })
     }
 

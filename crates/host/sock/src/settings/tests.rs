@@ -69,3 +69,14 @@ fn environment() {
     let bad = [("MILLSTREAM_CORES".to_string(), "x".to_string())];
     assert!(s.from_env(bad.into_iter()).unwrap_err().0.contains("MILLSTREAM_CORES"));
 }
+
+#[test]
+fn names_of_the_version_before_are_taken() {
+    let mut s = Settings::default();
+    s.set("archive", "false").unwrap();
+    s.from_env([("MILLSTREAM_ARCHIVE_KINDS".to_owned(), "7".to_owned())].into_iter()).unwrap();
+    assert_eq!((s.tcp.handshake_cache, s.tcp.handshake_cache_entries), (false, 7));
+    assert!(
+        OLD_NAMES.iter().all(|(old, new)| !keys().any(|key| key == *old) && keys().any(|key| key == *new))
+    );
+}

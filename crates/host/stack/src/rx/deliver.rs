@@ -20,7 +20,7 @@ impl Core {
         let Rx { batch, arrivals, version, merged_runs, .. } = rx;
         let runs = merged_runs.as_deref().filter(|runs| !runs.is_empty());
         for arrival in arrivals {
-            match runs.and_then(|runs| Some((runs, runs.headed_by(arrival.at)?))) {
+            match runs.and_then(|runs| Some((runs, runs.run_at(arrival.at)?))) {
                 Some(run) => self.deliver_run(now, arrival, batch, *version, run),
                 None => self.deliver_one(now, arrival, batch, *version),
             }

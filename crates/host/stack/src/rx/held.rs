@@ -58,7 +58,7 @@ impl Core {
     fn parse_held(&mut self, now: Instant, Rx { batch, arrivals, merged_runs, gro, .. }: &mut Rx) {
         let mut at = 0;
         while at < batch.len() {
-            let run = merged_runs.as_ref().and_then(|runs| runs.headed_by(at as u16)).map(MergedRun::count);
+            let run = merged_runs.as_ref().and_then(|runs| runs.run_at(at as u16)).map(MergedRun::count);
             let frames = if run.is_some() { 1 } else { pieces(&batch[at..]) };
             let before = arrivals.len();
             self.parse_one(now, &batch[at..at + frames], at, arrivals);

@@ -35,7 +35,7 @@ impl SlotFlags {
     pub(crate) const UNPROVEN: SlotFlags = SlotFlags(256);
     /// Its segments are signed.
     pub(crate) const SIGNED: SlotFlags = SlotFlags(512);
-    /// Begun from the archive.
+    /// Begun from the handshake cache.
     pub(crate) const CACHED: SlotFlags = SlotFlags(1024);
     /// As before, and its first segment has not left: the cached handshake is in `owner` for an accepted
     /// connection, in `listener` for a connecting one.

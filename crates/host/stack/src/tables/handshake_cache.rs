@@ -1,4 +1,4 @@
-//! The archive of beginnings: what connections that are alike begin with, ready to be copied (the bundle of FALTCON).
+//! The handshake cache: what connections that are alike begin with, ready to be copied (the bundle of FALTCON).
 //!
 //! A *cache entry* holds what settings, options and the peer's SYN come to, and our SYN or SYN-ACK as bytes in which
 //! only addresses and numbers change. Nothing in it belongs to one peer: what does is its way ([`crate::net::paths`])
@@ -8,11 +8,11 @@
 //! tell whether that host was there before.
 //!
 //! That of a listener is made of a connection that completed its handshake, and only such connections make it younger:
-//! forged SYNs neither fill this nor empty it. In a full archive the one makes room that was used longest ago, but
+//! forged SYNs neither fill this nor empty it. In a full cache the one makes room that was used longest ago, but
 //! no entry that was used a moment ago: a client that says something else in each SYN drives out nothing but himself.
 
 use base::{Addr, Endpoint, Instant};
-use tcp::Archived;
+use tcp::CachedState;
 use wire::packet::Template;
 
 use crate::tables::listeners::ListenerId;
@@ -29,7 +29,7 @@ pub(crate) struct CachedHandshake {
     pub(crate) listener: Option<(ListenerId, u32)>,
     /// The generation of addresses and routes under which it was made.
     pub(crate) way: u32,
-    pub(crate) archived: Archived,
+    pub(crate) state: CachedState,
     /// Our SYN or SYN-ACK.
     pub(crate) template: Template,
 }
@@ -38,7 +38,7 @@ impl CachedHandshake {
     fn is_like(&self, other: &CachedHandshake) -> bool {
         self.local == other.local
             && self.listener.is_some() == other.listener.is_some()
-            && self.archived.is_like(&other.archived)
+            && self.state.is_like(&other.state)
     }
 }
 
@@ -52,7 +52,7 @@ struct Label {
     made: u32,
 }
 
-/// The archive of one core.
+/// The handshake cache of one core.
 #[derive(Default)]
 pub(crate) struct HandshakeCache {
     labels: Vec<Label>,

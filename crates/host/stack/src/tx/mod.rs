@@ -425,7 +425,8 @@ impl Port {
         (self.caps.medium == Medium::Ethernet).then_some(Link { dst: [0; 6], src: self.caps.mac })
     }
 
-    /// Builds the SYN or SYN-ACK of a connection from the archive, in the frame that [`Port::stock`] laid ready.
+    /// Builds the SYN or SYN-ACK of a connection from the handshake cache, in the frame that [`Port::stock`] laid
+    /// ready.
     pub(crate) fn opening(
         &mut self,
         template: &Template,

@@ -19,23 +19,23 @@ pub(crate) struct Options {
     /// The cache is asked for what will be read soon.
     pub(crate) prefetch: bool,
     /// Connections begin from cache entries, which all peers of a kind share.
-    pub(crate) archive: bool,
+    pub(crate) handshake_cache: bool,
 }
 
 impl Options {
     fn parse(words: &[String]) -> Result<Options, String> {
         let mut options =
-            Options { batch: usize::MAX, gro: true, offloads: false, prefetch: true, archive: true };
+            Options { batch: usize::MAX, gro: true, offloads: false, prefetch: true, handshake_cache: true };
         for word in words {
             match word.split_once('=') {
                 Some(("batch", n)) => options.batch = n.parse().map_err(|_| format!("batch={n}?"))?,
                 Some(("gro", on)) => options.gro = on == "on",
                 Some(("offloads", on)) => options.offloads = on == "on",
                 Some(("prefetch", on)) => options.prefetch = on == "on",
-                Some(("archive", on)) => options.archive = on == "on",
+                Some(("handshake-cache", on)) => options.handshake_cache = on == "on",
                 _ => {
                     return Err(format!(
-                        "{word}? There are batch=N, and gro, offloads, prefetch, archive=on|off"
+                        "{word}? There are batch=N, and gro, offloads, prefetch, handshake-cache=on|off"
                     ));
                 }
             }
@@ -67,7 +67,7 @@ pub fn contest(words: &[String]) -> Result<Figures, String> {
         ("millstream", "short") => Ok(rate(memory::measure(Load::Short, n, 8, seconds, options.batch))),
         ("millstream", "keep") => Ok(rate(memory::measure(Load::Keep, n, 8, seconds, options.batch))),
         ("millstream", "some") => Ok(figure("per_s", memory::some(n, ACTIVE, seconds))),
-        ("millstream", "again") => Ok(figure("per_s", again::rate(options.archive, n, seconds))),
+        ("millstream", "again") => Ok(figure("per_s", again::rate(options.handshake_cache, n, seconds))),
         ("millstream", "rest") => Ok(figure("bytes", memory::rest(n)?)),
         ("millstream", "bulk") => Ok(figure("gbit", bulk::measure(n, seconds, options))),
         ("smoltcp", "short") => Ok(figure("per_s", smol::measure(Load::Short, n as usize, seconds))),

@@ -371,14 +371,14 @@ pub const WORKLOADS: &[Workload] = &[
         ..idea(Measure::Idea("keep", "100000", "prefetch"))
     },
     Workload {
-        name: "idea-archive",
-        title: "The archive of beginnings",
+        name: "idea-handshake-cache",
+        title: "The handshake cache",
         about: "Short connections, one after the other, to 1,000 peers; each begins from a handshake \
                 cache entry, which all peers of a kind share, or without one.",
-        axis: "archive",
+        axis: "handshake-cache",
         points: &[at("off", 0.0), at("on", 1.0)],
         charts: &["per_s"],
-        ..idea(Measure::Idea("again", "1000", "archive"))
+        ..idea(Measure::Idea("again", "1000", "handshake-cache"))
     },
     Workload {
         name: "idea-pages",

@@ -1,4 +1,4 @@
-//! Goal: both stacks use the archive as often as they should, whatever the messages, and sizes of tables stay.
+//! Goal: both stacks use the handshake cache as often as they should, whatever the messages, and sizes of tables stay.
 use super::*;
 
 fn bed(words: &str, count: u64) -> again::Bed {
@@ -6,9 +6,9 @@ fn bed(words: &str, count: u64) -> again::Bed {
 }
 
 #[test]
-fn all_but_the_first_begin_from_the_archive() {
+fn all_but_the_first_begin_from_the_cache() {
     let hits = |words: &str, count: u64| {
-        bed(words, count).stat("archive_hits").map(|hits| hits as f64 / count as f64)
+        bed(words, count).stat("handshake_cache_hits").map(|hits| hits as f64 / count as f64)
     };
     for size in [64, 20_000] {
         assert!(hits(&format!("on:{size}:100:3"), 400).iter().all(|&part| part > 0.95));

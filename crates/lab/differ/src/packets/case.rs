@@ -562,6 +562,11 @@ impl<'a> Case<'a> {
 pub(super) fn takes_numbers(tcp: &Segment) -> bool {
     tcp.len > 0 || tcp.flags.has(Flags::FIN)
 }
+/// Returns true of an acknowledgment without data.
+pub(super) fn is_pure(tcp: &Segment) -> bool {
+    !takes_numbers(tcp) && tcp.flags.bits & !Flags::PSH == Flags::ACK
+}
+
 /// Do the first lines have one bare acknowledgment more than the others?
 pub(super) fn is_one_more(lines: &[String], others: &[String]) -> bool {
     let Some((first, rest)) = lines.split_first() else { return false };

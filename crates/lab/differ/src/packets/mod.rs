@@ -4,6 +4,7 @@
 //! use depend on what it answers. The resulting list of steps then runs on the kernel in real time.
 
 pub mod case;
+mod changes;
 pub mod compare;
 pub mod coverage;
 pub mod explain;

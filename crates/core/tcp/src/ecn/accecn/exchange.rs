@@ -9,7 +9,7 @@ use super::sender::Feedback;
 use crate::connection::{Bits, Connection};
 use crate::handshake::scale::ts_before;
 use crate::mtu::path::ACCECN_LEN;
-use crate::output::{Due, Plan};
+use crate::output::{Due, TxPlan};
 use crate::stats::info::OptionSeen;
 use crate::{Config, Cx, Transmit, TransmitClass};
 
@@ -59,7 +59,7 @@ impl Connection {
     /// and nothing once there is reason to doubt; nothing says CWR.
     /// RFC 9768, 3.1.5-8, 3.1.5-9, 3.1.5-10, 3.2-3, 3.2.2-1, 3.2.2-2 and 3.2.2.1-1.
     #[cold]
-    pub(crate) fn mark_accurately(&mut self, cx: &mut Cx<'_>, plan: &Plan, tx: &mut Transmit) {
+    pub(crate) fn mark_accurately(&mut self, cx: &mut Cx<'_>, plan: &TxPlan, tx: &mut Transmit) {
         if plan.flags.any(Flags::SYN | Flags::RST) {
             return;
         }

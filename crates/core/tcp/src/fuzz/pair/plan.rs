@@ -1,4 +1,4 @@
-//! Plan of a run: settings of both ends, the path between them, and the applications' actions. Drawn from bytes.
+//! TxPlan of a run: settings of both ends, the path between them, and the applications' actions. Drawn from bytes.
 
 use base::{Addr, Duration, Endpoint, FlowKey, Input, Instant, Seq, SipKey};
 use cc::{Control, Cubic, NewReno};

@@ -1,4 +1,4 @@
-//! Goal: the archive is bounded, and who was used a moment ago stays.
+//! Goal: the handshake cache is bounded, and who was used a moment ago stays.
 use super::*;
 use base::{Duration, FlowKey, Seq};
 use tcp::{Config, Connection, Counters, Cx, HostHint, Open, Pool, SocketOptions};
@@ -21,11 +21,11 @@ fn cached(n: u32) -> CachedHandshake {
     let mut place = None;
     let control = cc::Control::NewReno(cc::NewReno::new());
     let conn = Connection::connect(&mut place, &mut cx, &open, control);
-    let (archived, shown) = conn.archive(&mut cx, &options, 1_500).expect("plain");
+    let (state, shown) = conn.cached_state(&mut cx, &options, 1_500).expect("plain");
     let (src, dst) = (key.local().addr, key.remote().addr);
     let below = Below { link: None, src, dst, tos: 0, ttl: 64, label: 0 };
     let template = Template::new(&below, &shown.header).expect("stamps stand at even places");
-    CachedHandshake { local: end(n), listener: None, way: 1, archived, template }
+    CachedHandshake { local: end(n), listener: None, way: 1, state, template }
 }
 
 #[test]

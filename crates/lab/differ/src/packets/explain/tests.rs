@@ -1,11 +1,15 @@
 //! Goal: a row explains what its reason says and nothing beside it.
+use super::super::trace::{Moment, Seen};
 use super::*;
-use drill::lang::{Direction, IpInfo, Packet};
+use drill::lang::{Direction, IpInfo, Packet, Segment};
 
 #[test]
 fn every_key_has_a_row_and_every_row_a_predicate() {
-    let keys: Vec<&str> =
-        PREDICATES.iter().map(|(key, ..)| *key).chain(CHANGES.iter().map(|(key, _)| *key)).collect();
+    let keys: Vec<&str> = PREDICATES
+        .iter()
+        .map(|(key, ..)| *key)
+        .chain(super::super::changes::CHANGES.iter().map(|(key, _)| *key))
+        .collect();
     for key in &keys {
         assert!(reasons::by_key(Kind::Packets, key).is_some(), "no row has the key {key}");
     }

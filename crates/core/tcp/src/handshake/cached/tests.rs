@@ -1,5 +1,5 @@
-//! Goal: a connection made from the archive is in every variable the one that would have been made without it, its
-//! SYN or SYN-ACK too; and what is archived depends on nothing that a connection lived through.
+//! Goal: a connection made from the handshake cache is in every variable the one that would have been made without it,
+//! its SYN or SYN-ACK too; and what is cached depends on nothing that a connection lived through.
 use super::*;
 use crate::tests::ends::{End, MTU, Pair, cx, open, policy};
 use crate::{Config, Opening, Quirks, TxLimits};
@@ -76,9 +76,9 @@ fn whole(conn: &Connection) -> String {
 }
 
 /// The opening of the one is the first segment of the other, and afterwards both are alike.
-fn same_opening(again: &mut End, anew: &mut End, archived: &Archived, now: Instant) {
+fn same_opening(again: &mut End, anew: &mut End, cached: &CachedState, now: Instant) {
     assert_eq!(whole(&again.conn), whole(&anew.conn));
-    let opening = again.conn.poll_opening(cx!(again, now), archived).expect("nothing is special");
+    let opening = again.conn.poll_opening(cx!(again, now), cached).expect("nothing is special");
     let limits = TxLimits { max_payload: 1_448 };
     let tx = anew.conn.poll_transmit(cx!(anew, now), &limits).expect("a SYN");
     let Options { timestamps, .. } = tx.header.options;
@@ -99,18 +99,18 @@ fn made_again_as_made_anew() {
         // Who connects.
         let first = End::connect(config.clone(), options, now);
         let mut lent = End::connect(config.clone(), options, now);
-        let (archived, shown) = first.conn.archive(cx!(lent, now), &options, MTU).expect("plain");
-        assert!(archived.is_for(&options, MTU) && !archived.is_for(&options, MTU - 1));
+        let (cached, shown) = first.conn.cached_state(cx!(lent, now), &options, MTU).expect("plain");
+        assert!(cached.is_for(&options, MTU) && !cached.is_for(&options, MTU - 1));
         let next = fresh(&mut rng, &open(true, options));
         let begin = |place: &mut Option<Connection>, cx: &mut Cx<'_>| {
-            Connection::connect_again(place, cx, &next.fresh(), policy(), &archived);
+            Connection::connect_again(place, cx, &next.fresh(), policy(), &cached);
         };
         let mut again = End::new(config.clone(), begin, now);
         let begin = |place: &mut Option<Connection>, cx: &mut Cx<'_>| {
             Connection::connect(place, cx, &next, policy());
         };
         let mut anew = End::new(config.clone(), begin, now);
-        same_opening(&mut again, &mut anew, &archived, now);
+        same_opening(&mut again, &mut anew, &cached, now);
         assert_eq!(shown.header.flags, Flags::SYN);
         // Who accepts.
         let (said, plain) = (offer(&mut rng), open(false, options));
@@ -119,41 +119,43 @@ fn made_again_as_made_anew() {
             Connection::accept(place, cx, &plain, policy(), &one);
         };
         let first = End::new(config.clone(), begin, now);
-        let (archived, shown) = first.conn.archive(cx!(lent, now), &options, MTU).expect("plain");
+        let (cached, shown) = first.conn.cached_state(cx!(lent, now), &options, MTU).expect("plain");
         assert_eq!(shown.header.flags, Flags::SYN | Flags::ACK);
         let told = if rng.chance(0.5) { said } else { offer(&mut rng) };
         let (two, next) = (syn(&mut rng, told), fresh(&mut rng, &plain));
-        let fits = archived.fits(&next.key, &two);
+        let fits = cached.fits(&next.key, &two);
         assert!(fits || told != said, "the same SYN fits");
         fitting[usize::from(fits)] += 1;
         if !fits {
             continue;
         }
         let begin = |place: &mut Option<Connection>, cx: &mut Cx<'_>| {
-            Connection::accept_again(place, cx, &next.fresh(), policy(), &archived, &two);
+            Connection::accept_again(place, cx, &next.fresh(), policy(), &cached, &two);
         };
         let mut again = End::new(config.clone(), begin, now);
         let begin = |place: &mut Option<Connection>, cx: &mut Cx<'_>| {
             Connection::accept(place, cx, &next, policy(), &two);
         };
         let mut anew = End::new(config, begin, now);
-        same_opening(&mut again, &mut anew, &archived, now);
+        same_opening(&mut again, &mut anew, &cached, now);
     }
     assert!(fitting.iter().all(|&count| count > 500), "{fitting:?}");
 }
 
-/// Poison everywhere: what is archived at the end of a life is what would have been at its beginning.
+/// Poison everywhere: what is cached at the end of a life is what would have been at its beginning.
 #[test]
 fn nothing_of_a_life() {
     let options = SocketOptions { nodelay: true, ..SocketOptions::default() };
     let mut pair = Pair::with(Config::default(), options);
-    let archive = |pair: &mut Pair| {
+    let cached = |pair: &mut Pair| {
         let Pair { now, a, b } = pair;
-        let (one, two) =
-            (a.conn.archive(cx!(a, *now), &options, MTU), b.conn.archive(cx!(b, *now), &options, MTU));
+        let (one, two) = (
+            a.conn.cached_state(cx!(a, *now), &options, MTU),
+            b.conn.cached_state(cx!(b, *now), &options, MTU),
+        );
         format!("{one:?}\n{two:?}")
     };
-    let young = archive(&mut pair);
+    let young = cached(&mut pair);
     for round in 0..40 {
         pair.a.write(pair.now, &[0xa5; 5_000]);
         pair.b.write(pair.now, &[0x5a; 3_000]);
@@ -168,13 +170,13 @@ fn nothing_of_a_life() {
     }
     let other = SocketOptions { keepalive: true, tos: 0x20, ..options };
     pair.a.conn.set_options(cx!(pair.a, pair.now), other);
-    let old = archive(&mut pair);
+    let old = cached(&mut pair);
     assert!(pair.a.counters.retransmits > 0 && pair.a.conn.rcv.bytes() > 0);
     assert_eq!(old, young);
 }
 
 #[test]
-fn what_is_special_is_not_archived() {
+fn what_is_special_is_not_cached() {
     let now = Instant::from_secs(1);
     let paced =
         SocketOptions { max_pacing: Some(base::Rate::from_bytes_per_sec(1_000)), ..Default::default() };
@@ -185,6 +187,6 @@ fn what_is_special_is_not_archived() {
         let mut end = End::connect(config, options, now);
         let Cx { config, pool, counters, .. } = cx!(end, now);
         let cx = &mut Cx { now, config, pool, counters, probe: None, frames: None };
-        assert!(end.conn.archive(cx, &options, MTU).is_none());
+        assert!(end.conn.cached_state(cx, &options, MTU).is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! Cached handshake: the state in which a connection begins, kept for the next of its kind (the bundle of FALTCON).
 //! It is the result of processing settings, options and an equal SYN, and does not depend on the peer.
 //!
-//! State that must not be carried over has no field here. An [`Archived`] holds the options that the application
+//! State that must not be carried over has no field here. A [`CachedState`] holds the options that the application
 //! asked for, to see whether they are the same; buffer sizes and segment sizes; and which options both ends agreed
 //! on, which the SYN of the new connection must confirm. It has no sequence number, no timestamp, no byte of data,
 //! no window of the peer, no counter, no date, no error, no policy, no key and no handle of any peer. Those come
@@ -21,7 +21,7 @@ use crate::{Cx, HostHint, Open, SocketOptions, State, Transmit};
 
 /// The beginning of connections that are alike: all of them connect, or all accept.
 #[derive(Clone, Copy, Debug)]
-pub struct Archived {
+pub struct CachedState {
     /// Socket options for which the entry is valid.
     options: SocketOptions,
     start: Start,
@@ -42,7 +42,7 @@ struct Agreed {
     offered: u32,
 }
 
-impl Archived {
+impl CachedState {
     /// Returns true if connections with these options over a path of this MTU begin like this.
     // Inlined into a loop, every field of the options is loaded and spilled ahead of it: 80 instructions.
     #[inline(never)]
@@ -57,7 +57,7 @@ impl Archived {
     }
 
     /// Does it hold for the same connections?
-    pub fn is_like(&self, other: &Archived) -> bool {
+    pub fn is_like(&self, other: &CachedState) -> bool {
         self.is_for(&other.options, other.start.path_mtu)
             && self.start.bits == other.start.bits
             && self.agreed == other.agreed
@@ -66,7 +66,7 @@ impl Archived {
     /// Would the SYN of `key`, which has neither payload nor signature, lead to the same agreement?
     #[inline]
     pub fn fits(&self, key: &FlowKey, syn: &Segment<'_>) -> bool {
-        let Archived { ours, agreed, start: Start { bits, .. }, .. } = self;
+        let CachedState { ours, agreed, start: Start { bits, .. }, .. } = self;
         let said = &syn.options;
         let both = |option: Bits, theirs: bool| (ours.has(option) && theirs) == bits.has(option);
         syn.flags == Flags::SYN
@@ -97,12 +97,12 @@ impl Connection {
     ///
     /// It is worked out from what settings, options and the peer's SYN said, as if the connection began again; nothing
     /// of its life goes into it.
-    pub fn archive(
+    pub fn cached_state(
         &self,
         cx: &mut Cx<'_>,
         options: &SocketOptions,
         path_mtu: u16,
-    ) -> Option<(Archived, Transmit)> {
+    ) -> Option<(CachedState, Transmit)> {
         let active = self.bits.has(Bits::ACTIVE);
         if self.bits.has(Bits::NOT_CACHED)
             || options.max_pacing.is_some()
@@ -144,7 +144,7 @@ impl Connection {
             sndbuf: conn.snd.buffer().limit(),
         };
         let shown = conn.show_opening(cx)?;
-        Some((Archived { options: *options, start, ours, agreed }, shown))
+        Some((CachedState { options: *options, start, ours, agreed }, shown))
     }
 
     /// A SYN that says what the peer's must have said.
@@ -170,33 +170,33 @@ impl Connection {
         }
     }
 
-    /// [`Connection::connect`] for a connection that begins like those before it: `archived` is for its options.
+    /// [`Connection::connect`] for a connection that begins like those before it: `cached` is for its options.
     pub fn connect_again<'p>(
         place: &'p mut Option<Connection>,
         cx: &mut Cx<'_>,
         fresh: &Fresh,
         control: Control,
-        archived: &Archived,
+        cached: &CachedState,
     ) -> &'p mut Connection {
         cx.counters.active_opens += 1;
-        Connection::again(place, cx, fresh, control, archived, State::SynSent)
+        Connection::again(place, cx, fresh, control, cached, State::SynSent)
     }
 
-    /// [`Connection::accept`] for a connection that begins like those before it: `archived` is for the listener's
+    /// [`Connection::accept`] for a connection that begins like those before it: `cached` is for the listener's
     /// options and fits the SYN, and no observer wants to see each segment.
     pub fn accept_again<'p>(
         place: &'p mut Option<Connection>,
         cx: &mut Cx<'_>,
         fresh: &Fresh,
         control: Control,
-        archived: &Archived,
+        cached: &CachedState,
         syn: &Segment<'_>,
     ) -> &'p mut Connection {
         cx.counters.passive_opens += 1;
         cx.counters.segments_in += 1;
         cx.counters.unpredicted += 1;
-        let conn = Connection::again(place, cx, fresh, control, archived, State::SynReceived);
-        let Agreed { peer_mss, snd_mss, rcv_mss, snd_scale, offered } = archived.agreed;
+        let conn = Connection::again(place, cx, fresh, control, cached, State::SynReceived);
+        let Agreed { peer_mss, snd_mss, rcv_mss, snd_scale, offered } = cached.agreed;
         conn.counts.received(1);
         conn.rcv.begin_behind(syn.seq);
         conn.rcv.offer(offered);
@@ -216,11 +216,11 @@ impl Connection {
         cx: &mut Cx<'_>,
         fresh: &Fresh,
         control: Control,
-        archived: &Archived,
+        cached: &CachedState,
         state: State,
     ) -> &'p mut Connection {
         *place = None;
-        let conn = place.insert(Connection::new(cx, &archived.start, fresh, control, state));
+        let conn = place.insert(Connection::new(cx, &cached.start, fresh, control, state));
         conn.take_hint(cx.config, &fresh.hint);
         conn
     }
