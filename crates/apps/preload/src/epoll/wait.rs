@@ -267,8 +267,9 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
+        // First of all sets: a set may be here twice, and another thread may wait for the same sets in another order.
+        self.0.iter().for_each(|(set, _)| set.wakes_up());
         for (set, epfd) in &self.0 {
-            set.wakes_up();
             // Others were woken, too, and must not find the bell gone: the last takes it out.
             while set.is_rung() && set.sleepers() > 0 {
                 std::thread::yield_now();
