@@ -196,9 +196,13 @@ impl Connection {
     /// The connection stands: what was held is received.
     pub(crate) fn release_text(&mut self, cx: &mut Cx<'_>) {
         if self.rcv.is_missing() {
+            let nxt = self.rcv.nxt();
             self.deliver(cx);
             self.rcv.tidy(cx);
-            self.acknowledge_data(cx);
+            // What lies behind a hole was acknowledged as it came.
+            if self.rcv.nxt() != nxt {
+                self.acknowledge_data(cx);
+            }
         }
     }
 
