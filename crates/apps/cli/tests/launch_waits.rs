@@ -174,6 +174,27 @@ fn run_stops_and_goes_on_with_its_program() {
     assert_eq!(launched.end().0.signal(), Some(15));
 }
 
+/// Nothing would let `run` go on: its process is none that the program's child knows.
+#[test]
+fn a_program_that_is_stopped_alone_goes_on_alone() {
+    let code = "
+import os, signal, time
+program = os.getpid()
+if os.fork() == 0:
+    while open(f'/proc/{program}/stat').read().rsplit(') ')[1][0] != 'T':
+        time.sleep(0.01)
+    os.kill(program, signal.SIGCONT)
+    os._exit(0)
+os.kill(program, signal.SIGSTOP)
+os.wait()
+print('goes on')
+";
+    let place = Place::new("alone-stopped");
+    let mut launched = Launched::start(&place, code);
+    assert_eq!(launched.line(), "goes on\n");
+    assert_eq!(launched.end().0.code(), Some(0));
+}
+
 #[test]
 fn the_program_dies_with_run() {
     let place = Place::new("dies");

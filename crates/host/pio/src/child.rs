@@ -73,7 +73,7 @@ impl Child {
     }
 
     /// Waits for the child's end. Signals that are sent to this process alone go to the child, `refused` is told of
-    /// those that may not; if the child stops, this process stops.
+    /// those that may not; if job control stops the child, this process stops.
     ///
     /// # Errors
     /// The kernel's.
@@ -131,6 +131,8 @@ impl Child {
             }
             let status = ExitStatus::from_raw(status);
             match status.stopped_signal() {
+                // Who stops the program alone lets it go on alone, too, and would leave this process stopped.
+                Some(libc::SIGSTOP) => {}
                 Some(signal) => stop(signal)?,
                 None => return Ok(Some(status)),
             }
