@@ -7,6 +7,7 @@ use emu::{PipeConfig, Queue};
 use std::cell::RefCell;
 use std::rc::Rc;
 use wire::packet::{Content, parse_frame};
+use wire::tcp::Flags;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -46,6 +47,10 @@ fn bytes_arrive_and_the_clock_counts_microseconds() {
                 && ip.protocol == wire::protocol::TCP
             {
                 let (_, _, segment) = ip.tcp(sight.packet).expect("a sound segment");
+                if segment.flags == Flags::RST {
+                    // An acknowledgment came when the connection was over: its answer has none (RFC 7323, section 3.2).
+                    return;
+                }
                 let stamps = segment.options.timestamps.expect("they were agreed on");
                 to.borrow_mut().push((sight.at, stamps.val));
             }
