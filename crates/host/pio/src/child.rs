@@ -152,8 +152,9 @@ fn stop(signal: i32) -> io::Result<()> {
     let one = set_of(Some(signal));
     // SAFETY: a set, and numbers.
     unsafe {
-        check(libc::sigprocmask(libc::SIG_UNBLOCK, &raw const one, std::ptr::null_mut()))?;
+        // Before it is let through: the terminal's own may wait, too, and both are one then.
         check(libc::raise(signal))?;
+        check(libc::sigprocmask(libc::SIG_UNBLOCK, &raw const one, std::ptr::null_mut()))?;
         check(libc::sigprocmask(libc::SIG_BLOCK, &raw const one, std::ptr::null_mut())).map(drop)
     }
 }
