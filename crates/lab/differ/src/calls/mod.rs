@@ -265,7 +265,7 @@ impl Machine {
     }
 }
 
-/// Runs programs from seeds, [`PER_CPU`] machines on each processor, and prints differences that no row explains.
+/// Runs programs from seeds, some machines on each processor, and prints differences that no row explains.
 ///
 /// # Errors
 /// A difference was found that no row explains, or the programs cannot be run here.
