@@ -207,7 +207,7 @@ fn block_all() -> io::Result<Before> {
 }
 
 /// Leaves to the program what it inherits: a pipe that it closes has no other writer, and its directory is not in use.
-/// What is closed on exec is this process's own.
+/// Descriptors that exec closes are this process's own.
 fn leave_descriptors() -> io::Result<()> {
     let inherited = |fd: i32| {
         // SAFETY: numbers alone.
@@ -223,7 +223,7 @@ fn leave_descriptors() -> io::Result<()> {
     }
     let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     for fd in [0, 1] {
-        // SAFETY: a descriptor that is open; standard ones are nobody's.
+        // SAFETY: a descriptor that is open; the standard ones have no owner here.
         check(unsafe { libc::dup2(null.as_raw_fd(), fd) })?;
     }
     std::env::set_current_dir("/")

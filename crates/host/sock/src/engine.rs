@@ -160,7 +160,7 @@ impl<T: Transport> Engine<T> {
                 (settings.family, settings.binding())
             }
         };
-        let [reuse_addr, reuse_port, free, v6_only] = [0, 1, 2, 3].map(|bit| binding & 1 << bit != 0);
+        let [reuse_addr, reuse_port, free, v6_only] = Settings::of_binding(binding);
         if v6_only && local.addr.is_v4() {
             return Err(Errno::EINVAL);
         }
@@ -173,7 +173,7 @@ impl<T: Transport> Engine<T> {
         let v6_only = family == Family::V6 && !bound.addr.is_v4() && !bound.addr.is_unspecified();
         match &mut self.object_mut(fd)?.kind {
             Kind::Stream(stream) => {
-                stream.binding |= u8::from(v6_only) << 3;
+                stream.binding |= if v6_only { Settings::V6_ONLY } else { 0 };
                 stream.again.get_or_insert_default().bind(bound);
             }
             Kind::Fresh(settings) => {

@@ -242,6 +242,9 @@ pub(crate) struct FastOpen {
 }
 
 impl Settings {
+    /// The bit of IPV6_V6ONLY in [`Settings::binding`].
+    pub(crate) const V6_ONLY: u8 = 1 << 3;
+
     /// SO_REUSEADDR, SO_REUSEPORT, IP_FREEBIND and IPV6_V6ONLY, a bit each.
     pub(crate) fn binding(&self) -> u8 {
         u8::from(self.reuse_addr)
@@ -250,16 +253,21 @@ impl Settings {
             | u8::from(self.v6_only) << 3
     }
 
+    /// Returns the options that [`Settings::binding`] has bits of, in its order.
+    pub(crate) fn of_binding(bits: u8) -> [bool; 4] {
+        std::array::from_fn(|bit| bits & 1 << bit != 0)
+    }
+
     /// Settings of a socket whose connection came to nothing, with that connection's `options` and `control`.
     pub(crate) fn again(stream: &mut Stream, options: SocketOptions, control: &'static str) -> Self {
-        let has = |bit: u8| stream.binding & 1 << bit != 0;
+        let [reuse_addr, reuse_port, free_bind, v6_only] = Settings::of_binding(stream.binding);
         let family = crate::engine::family_of(stream);
         let mut settings = Settings {
             control: Some(control),
-            reuse_addr: has(0),
-            reuse_port: has(1),
-            free_bind: has(2),
-            v6_only: has(3),
+            reuse_addr,
+            reuse_port,
+            free_bind,
+            v6_only,
             extras: stream.extras.as_deref().copied().unwrap_or_default(),
             ..Settings::new(family, options)
         };

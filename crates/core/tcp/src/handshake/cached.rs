@@ -179,7 +179,7 @@ impl Connection {
         cached: &CachedState,
     ) -> &'p mut Connection {
         cx.counters.active_opens += 1;
-        Connection::again(place, cx, fresh, control, cached, State::SynSent)
+        Connection::begin_cached(place, cx, fresh, control, cached, State::SynSent)
     }
 
     /// [`Connection::accept`] for a connection that begins like those before it: `cached` is for the listener's
@@ -195,7 +195,7 @@ impl Connection {
         cx.counters.passive_opens += 1;
         cx.counters.segments_in += 1;
         cx.counters.unpredicted += 1;
-        let conn = Connection::again(place, cx, fresh, control, cached, State::SynReceived);
+        let conn = Connection::begin_cached(place, cx, fresh, control, cached, State::SynReceived);
         let Agreed { peer_mss, snd_mss, rcv_mss, snd_scale, offered } = cached.agreed;
         conn.counts.received(1);
         conn.rcv.begin_behind(syn.seq);
@@ -211,7 +211,7 @@ impl Connection {
     }
 
     #[inline(always)]
-    fn again<'p>(
+    fn begin_cached<'p>(
         place: &'p mut Option<Connection>,
         cx: &mut Cx<'_>,
         fresh: &Fresh,
