@@ -666,3 +666,48 @@ fn threads_wait_on_connections_of_their_own() {
     let said = bed.in_ns_within(&bed.server, 30, MILLSTREAM, &program).expect("it ends");
     assert_eq!(said, "True\n");
 }
+
+/// Takes one connection, computes for 300 ms, and takes the others.
+const COMPUTES: &str = "
+import os, socket, time
+server = socket.create_server(('', 8004), backlog=200)
+held = [server.accept()]
+end = time.monotonic() + 0.3
+while time.monotonic() < end:
+    pass
+while True:
+    held.append(server.accept())
+";
+
+/// Connects over and over while the server computes. Tells how many milliseconds the fastest ten in a row took.
+const MEANWHILE: &str = "
+import socket, sys, time
+def connect(attempts=100):
+    try:
+        return socket.create_connection((sys.argv[1], 8004))
+    except ConnectionRefusedError:
+        if attempts == 0:
+            raise
+        time.sleep(0.1)
+        return connect(attempts - 1)
+held = [connect()]
+time.sleep(0.03)
+times = [time.monotonic()]
+while len(times) < 150 and times[-1] < times[0] + 0.2:
+    held.append(connect())
+    times.append(time.monotonic())
+print(min(int(1000 * (end - start)) for start, end in zip(times, times[10:]) if end < times[0] + 0.25))
+";
+
+#[test]
+fn a_thread_of_its_own_turns_the_stack_of_a_program_that_computes() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let program = ["run", "--link", LINK, "--mode", "paired", "--", "python3", "-c", COMPUTES];
+    let _server = bed.spawn(&bed.server, Path::new(MILLSTREAM), &program).expect("it starts");
+    let said = bed
+        .in_ns_within(&bed.client, 30, "python3", &["-c", MEANWHILE, SERVER_ADDR])
+        .expect("every connect is answered");
+    // The watchdog of the other mode looks every 4 ms at most, and answers one of them each time.
+    let ten: u32 = said.trim().parse().expect("milliseconds");
+    assert!(ten < 30, "ten connections in {ten} ms");
+}

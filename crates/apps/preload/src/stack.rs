@@ -7,7 +7,7 @@ use capi::Context;
 use libc::c_int;
 use sock::control::{self, Control, Places};
 use sock::runner::{Park, Runner, Sleeper, Woken};
-use sock::{Settings, Sockets};
+use sock::{Mode, Settings, Sockets};
 use std::ffi::{CString, OsString};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -292,6 +292,11 @@ fn make_aside(settings: &Settings) -> Result<Stack, String> {
 
 fn make(settings: &Settings) -> Result<Stack, String> {
     let (opened, runner) = sock::open_beside(settings, Box::new(Program)).map_err(|e| e.0)?;
+    if settings.mode == Mode::Paired {
+        runner
+            .start_stack_thread()
+            .map_err(|e| format!("mode = paired: no thread to turn the stack: {e}"))?;
+    }
     // Without it the program runs as well; `millstream ss` only does not see it.
     let control = control::serve_in(&opened, PLACES.get_or_init(Places::from_environment));
     let control =

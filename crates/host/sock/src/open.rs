@@ -103,7 +103,7 @@ pub fn open_interruptible(
 }
 
 /// Opens a stack of one core for a program that has descriptors of the kernel's beside ours; `park` says how its
-/// threads sleep. `mode` and `cores` do not matter.
+/// threads sleep. `cores` does not matter, nor does `mode`: see [`Runner::start_stack_thread`].
 pub fn open_beside(settings: &Settings, park: Box<dyn Park>) -> Result<(Opened, Arc<Runner>), OpenError> {
     let (mut park, mut runner) = (Some(park), None);
     let settings = Settings { cores: 1, ..settings.clone() };

@@ -406,7 +406,8 @@ settings! {
         "Number of stack cores, each with its own receive queue of the link. Raise it where one core is at 100 % CPU.";
     mode: Mode = Mode::Direct, "direct or paired",
         "Threads that run the stack: `direct` is the application's own threads inside their calls, `paired` is one \
-         stack thread per core.";
+         stack thread per core. A program under `millstream run` gets one stack thread, and its calls use the core \
+         directly.";
     offload: Offload = Offload::Inline, "inline, hold, reorder or off",
         "Generic receive offload: `inline` merges segments that arrive together; `hold` also waits up to \
          `offload_budget` for more; `reorder` also waits for missing segments.";
