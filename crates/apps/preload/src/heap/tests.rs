@@ -2,22 +2,7 @@
 //! are used again; threads and forks leave the heap whole.
 use super::*;
 use std::collections::BTreeMap;
-
-#[test]
-fn a_class_wastes_a_quarter_at_most() {
-    let mut before = (0, 0);
-    for size in 1..=BLOCK_MAX {
-        let (number, block) = class(size);
-        assert!(
-            number < CLASSES && block >= size && block.is_multiple_of(ALIGN),
-            "{size}: {number}, {block}"
-        );
-        assert!(block - size < ALIGN || block < size + size / 4, "{size}: {block}");
-        assert!(number == before.0 && block == before.1 || number == before.0 + usize::from(size > 1));
-        before = (number, block);
-    }
-    assert_eq!(before, (CLASSES - 1, BLOCK_MAX));
-}
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Numbers that look like chance.
 fn random(state: &mut u64) -> usize {
@@ -43,12 +28,12 @@ fn blocks_share_nothing_and_keep_their_bytes() {
                 let (layout, byte) = all.remove(&at).unwrap();
                 check(at, layout, byte);
                 // SAFETY: a block of this test's.
-                unsafe { ALLOCATOR.dealloc(at as *mut u8, layout) };
+                unsafe { HEAP.dealloc(at as *mut u8, layout) };
             }
             (1, Some(at)) => {
                 let (layout, byte) = all.remove(&at).unwrap();
                 // SAFETY: a block of this test's.
-                let new = unsafe { ALLOCATOR.realloc(at as *mut u8, layout, size) };
+                let new = unsafe { HEAP.realloc(at as *mut u8, layout, size) };
                 let kept = Layout::from_size_align(layout.size().min(size), layout.align()).unwrap();
                 check(new as usize, kept, byte);
                 let layout = Layout::from_size_align(size, layout.align()).unwrap();
@@ -60,7 +45,7 @@ fn blocks_share_nothing_and_keep_their_bytes() {
                 let layout = Layout::from_size_align(size, 1 << (random(&mut seed) % 14)).unwrap();
                 // SAFETY: the size is not zero.
                 let new = unsafe {
-                    if zeroed == 2 { ALLOCATOR.alloc_zeroed(layout) } else { ALLOCATOR.alloc(layout) }
+                    if zeroed == 2 { HEAP.alloc_zeroed(layout) } else { HEAP.alloc(layout) }
                 };
                 assert!((new as usize).is_multiple_of(layout.align()), "{layout:?}");
                 if zeroed == 2 {
@@ -78,14 +63,14 @@ fn blocks_share_nothing_and_keep_their_bytes() {
         end = at + layout.size();
         check(at, layout, byte);
         // SAFETY: a block of this test's.
-        unsafe { ALLOCATOR.dealloc(at as *mut u8, layout) };
+        unsafe { HEAP.dealloc(at as *mut u8, layout) };
     }
 }
 
 #[test]
 fn a_child_allocates_whatever_other_threads_did() {
     watch();
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
