@@ -110,6 +110,12 @@ impl Connection {
             mtu => mtu,
         };
         let mtu = told.max(least);
+        let is_passive = self.state() == State::SynReceived && !self.bits.has(Bits::ACTIVE);
+        if is_passive && !self.is_early() {
+            // Only a SYN-ACK has left, which every path has room for (RFC 5927, section 7.2).
+            cx.counters.icmp_ignored += 1;
+            return;
+        }
         if self.bits.has(Bits::SEARCHING) && self.too_big_for_search(cx, mtu, seq) {
             cx.counters.mtu_probes_lost += 1;
             return;

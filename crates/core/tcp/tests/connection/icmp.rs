@@ -78,6 +78,19 @@ fn too_big_is_believed_only_about_what_is_in_flight_and_only_downwards() {
     rig.none();
 }
 
+/// A SYN-ACK has room on every path, so its option goes on telling what this end receives (RFC 9293, MUST-67).
+#[test]
+fn too_big_about_a_syn_ack_changes_nothing() {
+    for (v4, mss) in [(true, 1460), (false, 1440)] {
+        let mut rig = Setup { v4, ..Setup::default() }.syn_received();
+        icmp(&mut rig, IcmpError::TooBig { mtu: 1280 }, OURS);
+        rig.until_sent(Duration::from_secs(2));
+        assert_eq!(rig.one().options.mss, Some(mss));
+        rig.send(&[]);
+        assert_eq!(rig.host.conn().info(rig.now).path_mtu, 1500);
+    }
+}
+
 /// RFC 1191, 3-3 and 5-1; RFC 8201, 4-2.
 #[test]
 fn absurd_sizes_have_a_floor() {
