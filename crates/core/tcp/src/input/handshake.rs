@@ -110,9 +110,12 @@ impl Connection {
             return Ok(());
         }
         self.syn_acknowledged(cx, seg);
-        // A SYN carries its window unscaled, also when it comes as SYN-ACK in a simultaneous open.
         if !seg.flags.has(Flags::SYN) {
             self.update_send_window(cx.config, seg, 0);
+        } else if let Some(ts) = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS)) {
+            // The SYN-ACK of a simultaneous open. Its window is unscaled, its timestamp the latest (RFC 7323, section
+            // 4.3).
+            self.rcv.note_timestamp(ts.val);
         }
         self.release_text(cx);
         Ok(())

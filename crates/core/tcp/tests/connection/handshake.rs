@@ -168,10 +168,15 @@ fn both_ends_may_open_at_once() {
         if let Some(ts) = &mut options.timestamps {
             ts.ecr = rig.echo;
         }
-        rig.clock = setup.peer.timestamps.map(|ts| ts.val);
+        // It is sent later than the SYN, and echoed (RFC 7323, section 4.3).
+        let later = options.timestamps.map(|ts| ts.val + 30);
+        if let (Some(ts), Some(later)) = (&mut options.timestamps, later) {
+            ts.val = later;
+        }
+        rig.clock = later;
         rig.inject(Segment { options, ..rig.segment(SYN_ACK, &[]) });
         rig.next += 1;
-        rig.sent();
+        assert_eq!(rig.one().options.timestamps.map(|ts| ts.ecr), later);
         rig.send(&[]);
         rig.assert_state(State::Established);
         assert!(rig.events().any(Events::CONNECTED));
