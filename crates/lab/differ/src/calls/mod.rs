@@ -136,12 +136,11 @@ impl Machine {
     }
 }
 
-/// Compiles the interpreter.
-fn interpreter(dir: &Path) -> Result<PathBuf, String> {
+/// Compiles a program of the runtime and `rest`.
+fn compiled(dir: &Path, rest: &str) -> Result<PathBuf, String> {
     std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let (source, program) = (dir.join("interpreter.c"), dir.join("interpreter"));
-    std::fs::write(&source, format!("{RUNTIME}{INTERPRETER}"))
-        .map_err(|e| format!("{}: {e}", source.display()))?;
+    std::fs::write(&source, format!("{RUNTIME}{rest}")).map_err(|e| format!("{}: {e}", source.display()))?;
     let [source, to] = [&source, &program].map(|path| path.to_string_lossy().into_owned());
     sh("cc", &["-O1", "-w", "-pthread", "-o", &to, &source])?;
     Ok(program)
@@ -272,7 +271,7 @@ impl Machine {
 pub fn run(options: &Options) -> Result<(), String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let to = &target.join("differ");
-    let program = interpreter(to)?;
+    let program = compiled(to, INTERPRETER)?;
     let ours = bench::bed::our_command()?;
     let mut machines = Vec::new();
     for cpu in sides::processors()?.into_iter().flat_map(|cpu| [cpu; PER_CPU]) {
@@ -348,3 +347,6 @@ fn report(
         Err(format!("{} kinds of difference without a reason", failed.len()))
     }
 }
+
+#[cfg(test)]
+mod tests;

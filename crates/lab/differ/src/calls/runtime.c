@@ -56,8 +56,8 @@ struct task {
     const struct step *step;
     void (*run)(struct task *, const long *);
     volatile int tid, has_work, started, done;
-    /* Of /proc, the system call that the thread is in. */
-    int call;
+    /* Of /proc, the system call that the thread is in, and its state. */
+    int call, state;
     pthread_t thread;
     pthread_cond_t work;
 };
@@ -970,26 +970,38 @@ static int open_beside(const char *path)
 
 enum { BUSY, NAPS, SLEEPS };
 
+/* Reads a file of /proc about a thread. */
+static void read_of(struct task *t, int *fd, const char *name, char *text, size_t room)
+{
+    char path[64];
+    if (*fd < 0) {
+        snprintf(path, sizeof path, "/proc/self/task/%d/%s", t->tid, name);
+        *fd = open_beside(path);
+    }
+    long n = RAW(pread64, *fd, text, room - 1, 0);
+    if (n < 0)
+        fail(name);
+    text[n] = 0;
+}
+
 /*
- * What a call in a thread does. A nap ends by itself, and a futex is also a lock that is about to be free.
+ * What a call in a thread does. A nap ends by itself, and a futex is also a lock that is about to be free. A thread that
+ * no signal wakes waits for a lock of the kernel's, such as that of all interfaces, and has not come to its event yet.
  */
 static int state_of(struct task *t)
 {
-    char path[64], text[200];
+    char text[400];
     if (!t->started)
         return BUSY;
-    if (t->call < 0) {
-        snprintf(path, sizeof path, "/proc/self/task/%d/syscall", t->tid);
-        t->call = open_beside(path);
-    }
-    long n = RAW(pread64, t->call, text, sizeof text - 1, 0);
-    if (n < 0)
-        fail("/proc/self/task/*/syscall");
-    text[n] = 0;
+    read_of(t, &t->call, "syscall", text, sizeof text);
     if (text[0] < '0' || text[0] > '9')
         return BUSY;
     long call = strtol(text, NULL, 10);
-    return call == SYS_nanosleep || call == SYS_clock_nanosleep || call == SYS_futex ? NAPS : SLEEPS;
+    if (call == SYS_nanosleep || call == SYS_clock_nanosleep || call == SYS_futex)
+        return NAPS;
+    read_of(t, &t->state, "stat", text, sizeof text);
+    const char *name_end = strrchr(text, ')');
+    return name_end && name_end[1] == ' ' && name_end[2] == 'S' ? SLEEPS : BUSY;
 }
 
 static int has_ended(struct task *t)
@@ -1300,7 +1312,7 @@ static void begin(int argc, char **argv)
     for (int i = 0; i < SLOTS; i++)
         f[i] = p[i] = -1;
     for (int i = 0; i < WORKERS; i++) {
-        workers[i].call = -1;
+        workers[i].call = workers[i].state = -1;
         pthread_cond_init(&workers[i].work, NULL);
         if (pthread_create(&workers[i].thread, NULL, worker, &workers[i]))
             fail("threads");
