@@ -15,7 +15,7 @@ use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::address::{self, Named};
 use sock::{Errno, Family, Sockets};
 use std::fmt::{self, Display, Formatter};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
 /// # Safety
@@ -103,6 +103,27 @@ pub(crate) fn leave_to_kernel(held: &Held, traffic: Traffic, why: &str) -> Outco
     Ok(())
 }
 
+/// As [`leave_to_kernel`], once the kernel's `call` has given the socket a name or begun to connect it. A call that
+/// fails decides nothing: the socket may yet become the stack's.
+fn leave_by<R: Failure + PartialEq>(
+    held: &Held,
+    traffic: Traffic,
+    why: &str,
+    call: impl FnOnce() -> R,
+) -> Outcome<R> {
+    may_be_kernels(traffic, why)?;
+    let done = call();
+    let error = errno();
+    if done != R::FAILURE || GOES_ON.contains(&error) {
+        becomes_kernels(held);
+    }
+    set_errno(error);
+    answered(done)
+}
+
+/// Errors of connect(2) behind which the attempt goes on.
+const GOES_ON: [c_int; 2] = [libc::EINPROGRESS, libc::EINTR];
+
 fn becomes_kernels(held: &Held) {
     epoll::forget(held);
     let (ours, _) = table::all();
@@ -161,15 +182,11 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
     let named = unsafe { route::named_for(held.is_v6(), addr, len) };
     match named {
         Some(named) if !route::is_served(named.ip()) => {
-            may_be_kernels(Traffic::At(named.ip()), "the link does not have this address")?;
-            device::apply(held, fd);
-            // SAFETY: the caller's arguments.
-            let done = unsafe { real::bind(fd, addr, len) };
-            // A socket that has got no name may yet become the stack's.
-            if done == 0 {
-                becomes_kernels(held);
-            }
-            return answered(done);
+            return leave_by(held, Traffic::At(named.ip()), "the link does not have this address", || {
+                device::apply(held, fd);
+                // SAFETY: the caller's arguments.
+                unsafe { real::bind(fd, addr, len) }
+            });
         }
         Some(_) => {
             // Beside the loopback the port stays free in the kernel, for the link to take.
@@ -613,19 +630,34 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
     }
     if known != NONE {
         back_to_kernel(stack::open()?, held, fd, bound)?;
+        // The kernel has its name and its sets by now, whatever becomes of the attempt.
+        leave_to_kernel(held, Traffic::To(named.ip()), why)?;
     }
-    leave_to_kernel(held, Traffic::To(named.ip()), why)?;
-    report::count_kernels();
-    // What is fastened finds those alone that are; the others find what is not, or that nothing listens there.
-    let to_itself = route::is_own(named.ip()) && diag::is_fastened(named).unwrap_or(true);
-    fasten(held, fd, to_itself);
-    if to_itself {
+    leave_by(held, Traffic::To(named.ip()), why, || {
+        // What is fastened finds those alone that are; the others find what is not, or that nothing listens there.
+        let to_itself = route::is_own(named.ip()) && diag::is_fastened(named).unwrap_or(true);
+        let was_fastened = held.more().fastened;
+        fasten(held, fd, to_itself);
         // SAFETY: the address that was read above.
-        unsafe { leave_from_itself(fd, addr, len) };
-    } else {
-        device::apply(held, fd);
-    }
-    answered(by_kernel())
+        let is_named = to_itself && unsafe { leave_from_itself(fd, addr, len) };
+        if !to_itself {
+            device::apply(held, fd);
+        }
+        let done = by_kernel();
+        let error = errno();
+        if done != R::FAILURE || GOES_ON.contains(&error) {
+            report::count_kernels();
+        } else {
+            if is_named {
+                let any: IpAddr =
+                    if held.is_v6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+                bind_without_port(fd, &address::write(SocketAddr::new(any, 0).into(), held.is_v6()));
+            }
+            fasten(held, fd, was_fastened);
+        }
+        set_errno(error);
+        done
+    })
 }
 
 /// Does something of this process listen at `name`, and no other process with it? Then it does on the stack, too, from
@@ -675,30 +707,44 @@ pub(crate) fn kernels_number(fd: c_int, level: c_int, name: c_int) -> Option<c_i
 
 /// The machine's connection to the link's address goes over the loopback: there is the kernel's part of a launched
 /// listener, and the kernel by itself looks for one that is bound to the link's interface. It leaves from the same
-/// address, as it would without the launcher.
+/// address, as it would without the launcher. Returns true if the socket has got that name here.
 ///
 /// # Safety
 /// `addr` is a socket address of `len` bytes.
-unsafe fn leave_from_itself(fd: c_int, addr: *const sockaddr, len: socklen_t) {
+unsafe fn leave_from_itself(fd: c_int, addr: *const sockaddr, len: socklen_t) -> bool {
     if kernels_name(fd).is_none_or(|name| !name.ip().is_unspecified() || name.port() != 0) {
-        return;
+        return false;
     }
-    let (mut own, on) = ([0_u8; 28], 1_i32);
+    let mut own = [0_u8; 28];
     let len = (len as usize).min(own.len());
-    // SAFETY: as the caller vouches; a number. Should the kernel refuse, it chooses an address itself.
-    unsafe {
-        std::ptr::copy_nonoverlapping(addr.cast::<u8>(), own.as_mut_ptr(), len);
-        // No port: connect finds one.
-        own[2..4].fill(0);
-        real::setsockopt(
-            fd,
-            libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
-            (&raw const on).cast::<c_void>(),
-            size_of::<c_int>() as socklen_t,
-        );
-        real::bind(fd, own.as_ptr().cast::<sockaddr>(), len as socklen_t);
-    }
+    // SAFETY: as the caller vouches.
+    unsafe { std::ptr::copy_nonoverlapping(addr.cast::<u8>(), own.as_mut_ptr(), len) };
+    // No port: connect finds one.
+    own[2..4].fill(0);
+    bind_without_port(fd, &own[..len])
+}
+
+/// Binds the kernel's socket to an address alone. Returns false if the kernel refuses: then it chooses an address itself.
+fn bind_without_port(fd: c_int, name: &[u8]) -> bool {
+    let set = |on: c_int| {
+        let value = (&raw const on).cast::<c_void>();
+        // SAFETY: a number.
+        unsafe {
+            real::setsockopt(
+                fd,
+                libc::IPPROTO_IP,
+                libc::IP_BIND_ADDRESS_NO_PORT,
+                value,
+                size_of::<c_int>() as socklen_t,
+            )
+        }
+    };
+    let was = kernels_number(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT).unwrap_or(0);
+    set(1);
+    // SAFETY: a socket address of so many bytes.
+    let done = unsafe { real::bind(fd, name.as_ptr().cast::<sockaddr>(), name.len() as socklen_t) };
+    set(was);
+    done == 0
 }
 
 /// A socket of the stack with what was set and bound so far.
