@@ -67,6 +67,17 @@ impl Connection {
         self.payload_of(mtu).min(self.snd.peer_mss()) - self.options_len(self.counters_len(config))
     }
 
+    /// Bytes of data in a full segment, as the application is told. Before the peer's SYN they are what a peer without
+    /// the option takes, or what the application allows.
+    pub(crate) fn told_mss(&self) -> u16 {
+        if self.snd.peer_mss() > 0 {
+            return self.snd.mss();
+        }
+        let own = self.payload_of(self.route_mtu());
+        let mss = if self.options.max_seg > 0 { own } else { own.min(default_mss(self.key())) };
+        mss - self.options_len(0)
+    }
+
     /// The packet that holds `mss` bytes of data.
     pub(crate) fn mtu_for(&self, config: &Config, mss: u16) -> u16 {
         let options = self.options_len(self.counters_len(config));

@@ -120,7 +120,7 @@ impl Connection {
             rttvar: self.timers.rtt().rttvar(),
             min_rtt: self.timers.rtt().min_rtt(),
             rto: self.timers.rto(),
-            snd_mss: self.snd.mss(),
+            snd_mss: self.told_mss(),
             rcv_mss: self.rcv.mss(),
             snd_una: self.snd.una(),
             snd_nxt: self.snd.nxt(),

@@ -277,3 +277,19 @@ fn a_socket_that_is_bound_when_its_connection_is_over_stays_what_it_is() {
     let other = w.client.socket(Family::V4).unwrap();
     assert_eq!(w.client.bind(other, Endpoint::new(CLIENT, 77)), Ok(()));
 }
+
+/// As on Linux 6.18: what a peer takes that says nothing (RFC 9293, section 3.7.1), less the timestamps.
+#[test]
+fn before_the_peers_syn_the_segments_are_those_of_a_peer_that_says_nothing() {
+    let mut w = World::new();
+    let (level, name) = (libc::IPPROTO_TCP, libc::TCP_MAXSEG);
+    for (own, wanted) in [(0_i32, 524), (400, 388), (1000, 988)] {
+        for state in ["connecting", "refused"] {
+            let fd = w.client.socket(Family::V4).unwrap();
+            w.client.setsockopt(fd, level, name, &own.to_ne_bytes()).unwrap();
+            put_in_state(&mut w, fd, state);
+            let wanted = if state == "refused" && own > 0 { own } else { wanted };
+            assert_eq!(get_int(&mut w.client, fd, level, name), Ok(wanted), "{state}, {own}");
+        }
+    }
+}
