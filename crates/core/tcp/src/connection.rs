@@ -6,33 +6,32 @@ use base::{FlowKey, Seq};
 use cc::{Control, Controller, Cubic, PathInfo};
 use wire::tcp::{Flags, Options, Segment};
 
-use crate::auth::Auth;
+use crate::auth::Signing;
 pub(crate) use crate::bits::Bits;
 use crate::config::{ABC_LIMIT, Config, HYSTART};
-use crate::delivery::Delivery;
+use crate::delivery::Samples;
 use crate::ecn::SETUP as ECN_SETUP;
 use crate::ecn::accecn;
-use crate::ecn::accecn::AccEcn;
-use crate::handshake::fast_open::Attempt;
+use crate::ecn::accecn::AccurateEcn;
+use crate::handshake::fast_open::FastOpenState;
 use crate::handshake::scale::{MAX_SHIFT, from_field, shift_for};
 use crate::handshake::start::{Fresh, Start};
+use crate::input::Challenges;
 use crate::input::fast::NOTHING;
-use crate::marks::RecordEnds;
-use crate::mtu::icmp::Told;
-use crate::mtu::mtu_search::MtuSearch;
+use crate::marks::Marks;
+use crate::mtu::PathState;
 use crate::mtu::path;
 use crate::options::{PackedOptions, Switch};
 use crate::output::Due;
-use crate::pacing::Pacing;
+use crate::pacing::Pace;
 use crate::receiver::Receiver;
-use crate::receiver::window::Tuner;
-use crate::recovery::Learned;
-use crate::recovery::Recovery;
-use crate::sender::{MIN_MSS, Sender};
-use crate::stats::account::{Account, Counts};
-use crate::stats::limit::Limited;
+use crate::receiver::tuner::Tuning;
+use crate::recovery::{Learned, Recovery};
+use crate::sender::{MIN_MSS, SegmentSizes, Sender};
+use crate::stats::account::{Counts, RareStats};
+use crate::timers::times::OwnTimes;
 use crate::timers::{Keepalive, Timers};
-use crate::{Cookie, Cx, Error, Events, HostHint, Incident, SocketOptions, State, Times};
+use crate::{Cookie, Cx, Error, Events, HostHint, Incident, SocketOptions, State};
 
 /// Arguments of a new connection.
 #[derive(Clone, Copy, Debug)]
@@ -85,43 +84,23 @@ const _: () = assert!(size_of::<Connection>() <= 448, "an idle connection must f
 /// State that only connections need that move much data or lose some.
 #[derive(Debug)]
 pub(crate) struct Cold {
-    pub(crate) tuner: Option<Tuner>,
+    pub(crate) tuning: Tuning,
     pub(crate) recovery: Learned,
-    /// SND.NXT when segments of another size than SND.MSS were last in flight: SACK blocks made one shorter, or the
-    /// path MTU fell.
-    pub(crate) shortened: Option<Seq>,
-    pub(crate) icmp: Told,
-    /// When the last challenge ACK left, milliseconds.
-    pub(crate) challenge_ms: Option<u32>,
+    pub(crate) sizes: SegmentSizes,
+    pub(crate) path: PathState,
+    pub(crate) challenges: Challenges,
     /// The number of a RST that answers a bad acknowledgment ([`Bits::RESET_AT`]).
     reset_seq: Seq,
-    /// The application's requests about positions in its stream.
-    pub(crate) marks: Option<Box<RecordEnds>>,
-    /// Where data end, counted from the stream's first byte, that went with the SYN and had to go again; 0 for none.
-    pub(crate) syn_data_again: u32,
-    /// While a handshake with Fast Open lasts.
-    pub(crate) attempt: Option<Box<Attempt>>,
-    pub(crate) account: Account,
-    /// Exists once something else than its application limited it.
-    pub(crate) limited: Option<Box<Limited>>,
-    /// Exists once departures were paced or a rate was asked for.
-    pub(crate) pacing: Option<Box<Pacing>>,
-    /// Exists while [`Bits::SAMPLED`].
-    pub(crate) delivery: Option<Box<Delivery>>,
-    /// Where the first piece of what waits in the send buffer begins, if it is charged by the piece.
-    pub(crate) pieces: Seq,
-    /// On connections that agreed on accurate ECN.
-    pub(crate) accecn: Option<Box<AccEcn>>,
-    /// How segments are signed.
-    pub(crate) auth: Option<Box<Auth>>,
-    /// Which of the paths to the peer, as far as a flow label can choose: another after each timeout.
-    pub(crate) path: u16,
-    /// Exists while [`Bits::SEARCHING`].
-    pub(crate) search: Option<Box<MtuSearch>>,
+    pub(crate) marks: Marks,
+    pub(crate) fast_open: FastOpenState,
+    pub(crate) stats: RareStats,
+    pub(crate) pacing: Pace,
+    pub(crate) delivery: Samples,
+    pub(crate) accecn: AccurateEcn,
+    pub(crate) auth: Signing,
     /// Where slow start ended for connections before this one, bytes; 0 if unknown (RFC 9040).
     ssthresh: u32,
-    /// Times of its own, if [`Switch::OWN_TIMES`](crate::options::Switch::OWN_TIMES).
-    pub(crate) times: Option<Box<Times>>,
+    pub(crate) times: OwnTimes,
 }
 
 impl Connection {
@@ -469,26 +448,21 @@ impl Connection {
         let una = self.snd.una();
         self.cold.get_or_insert_with(|| {
             Box::new(Cold {
-                tuner: None,
+                tuning: Tuning::default(),
                 recovery: Learned::new(una),
-                shortened: None,
-                challenge_ms: None,
+                sizes: SegmentSizes::new(una),
+                path: PathState::default(),
+                challenges: Challenges::default(),
                 reset_seq: una,
-                icmp: Told::default(),
-                marks: None,
-                syn_data_again: 0,
-                attempt: None,
-                account: Account::default(),
-                limited: None,
-                pacing: None,
-                delivery: None,
-                pieces: una,
-                accecn: None,
-                auth: None,
-                path: 0,
-                search: None,
+                marks: Marks::default(),
+                fast_open: FastOpenState::default(),
+                stats: RareStats::default(),
+                pacing: Pace::default(),
+                delivery: Samples::default(),
+                accecn: AccurateEcn::default(),
+                auth: Signing::default(),
                 ssthresh: 0,
-                times: None,
+                times: OwnTimes::default(),
             })
         })
     }

@@ -29,7 +29,7 @@ struct Left {
 
 /// One connection's account.
 #[derive(Debug)]
-pub(crate) struct Delivery {
+struct Delivery {
     account: Deliveries,
     /// First transmissions in flight, in order.
     log: VecDeque<Left>,
@@ -40,6 +40,10 @@ pub(crate) struct Delivery {
     /// The last rate.
     last: Option<Rate>,
 }
+
+/// The account, while [`Bits::SAMPLED`].
+#[derive(Default, Debug)]
+pub(crate) struct Samples(Option<Box<Delivery>>);
 
 impl Delivery {
     fn new(una: Seq) -> Delivery {
@@ -132,11 +136,11 @@ impl Connection {
     pub(crate) fn switch_sampling(&mut self, on: bool) {
         self.bits.put(Bits::SAMPLED, on);
         let una = self.snd.una();
-        self.cold_mut().delivery = on.then(|| Box::new(Delivery::new(una)));
+        self.cold_mut().delivery.0 = on.then(|| Box::new(Delivery::new(una)));
     }
 
     fn delivery_mut(&mut self) -> Option<&mut Delivery> {
-        self.cold_mut().delivery.as_deref_mut()
+        self.cold_mut().delivery.0.as_deref_mut()
     }
 
     /// `start..end` leaves, `again` or for the first time; SND.NXT counts it already. Where that was all there is and
@@ -173,7 +177,7 @@ impl Connection {
     /// was acknowledged before it can have arrived, or the clock is too coarse.
     fn sample_delivery(&mut self, cx: &Cx<'_>, bytes: u32) -> Option<RateSample> {
         let (una, min_rtt) = (self.snd.una(), self.timers.rtt().min_rtt());
-        let mut delivery = self.cold_mut().delivery.take()?;
+        let mut delivery = self.cold_mut().delivery.0.take()?;
         let newest = delivery.newest(una, self.recovery.scoreboard());
         let then = newest.as_ref().map(|left| &left.then);
         let sample = delivery.account.on_delivered(cx.now, bytes.into(), then);
@@ -185,7 +189,7 @@ impl Connection {
                 delivery.last = Some(rate);
             }
         }
-        self.cold_mut().delivery = Some(delivery);
+        self.cold_mut().delivery.0 = Some(delivery);
         sample
     }
 
@@ -198,6 +202,6 @@ impl Connection {
 
     /// The last rate that was sampled.
     pub(crate) fn sampled_rate(&self) -> Option<Rate> {
-        self.cold()?.delivery.as_ref()?.last
+        self.cold()?.delivery.0.as_ref()?.last
     }
 }

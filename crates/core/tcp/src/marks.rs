@@ -111,7 +111,7 @@ struct Note {
 
 /// Ends of records of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct RecordEnds {
+struct RecordEnds {
     /// One past the last byte of each record, in order.
     ends: VecDeque<Seq>,
     /// Ends of calls, in order.
@@ -124,6 +124,10 @@ pub(crate) struct RecordEnds {
     /// Arrival times: one past the last byte, and when it arrived.
     arrivals: VecDeque<(Seq, Instant)>,
 }
+
+/// The application's requests about positions in its stream.
+#[derive(Default, Debug)]
+pub(crate) struct Marks(Option<Box<RecordEnds>>);
 
 impl RecordEnds {
     fn is_full(&self) -> bool {
@@ -153,11 +157,11 @@ impl RecordEnds {
 
 impl Connection {
     fn marks(&self) -> Option<&RecordEnds> {
-        self.cold()?.marks.as_deref()
+        self.cold()?.marks.0.as_deref()
     }
 
     fn marks_mut(&mut self) -> &mut RecordEnds {
-        self.cold_mut().marks.get_or_insert_with(Box::default)
+        self.cold_mut().marks.0.get_or_insert_with(Box::default)
     }
 
     /// No place for another mark: writing goes on when some of what is marked was acknowledged.
@@ -261,7 +265,7 @@ impl Connection {
     #[cold]
     pub(crate) fn on_marked_transmit(&mut self, cx: &mut Cx<'_>, from: Seq) {
         let (una, nxt, acked) = (self.first_byte(), self.snd.nxt(), self.counts.bytes_acked() as u32);
-        let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
+        let Some(marks) = self.cold_mut().marks.0.as_deref_mut() else { return };
         let mut told = false;
         for at in 0..marks.notes.len() {
             let note = &mut marks.notes[at];
@@ -291,7 +295,7 @@ impl Connection {
     #[cold]
     pub(crate) fn on_marked_return(&mut self) {
         let (una, acked, flight) = (self.snd.una(), self.counts.bytes_acked() as u32, self.snd.flight());
-        let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
+        let Some(marks) = self.cold_mut().marks.0.as_deref_mut() else { return };
         while let Some(&Report::Stamp { what, byte, .. }) = marks.reports.back() {
             let offset = byte.wrapping_sub(acked);
             let note = marks.notes.iter_mut().find(|note| note.end == una + offset + 1);
@@ -305,7 +309,7 @@ impl Connection {
     #[cold]
     pub(crate) fn on_marked_acknowledged(&mut self, cx: &mut Cx<'_>) {
         let (una, acked) = (self.snd.una(), self.counts.bytes_acked() as u32);
-        let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
+        let Some(marks) = self.cold_mut().marks.0.as_deref_mut() else { return };
         while marks.ends.front().is_some_and(|end| end.at_or_before(una)) {
             marks.ends.pop_front();
         }
@@ -334,7 +338,7 @@ impl Connection {
     #[cold]
     pub(crate) fn settle_marks(&mut self) {
         self.bits.clear(Bits::MARKED);
-        let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
+        let Some(marks) = self.cold_mut().marks.0.as_deref_mut() else { return };
         marks.ends.clear();
         let mut told = false;
         while let Some(note) = marks.notes.pop_front() {
@@ -358,7 +362,7 @@ impl Connection {
     #[cold]
     pub fn on_copied(&mut self, tx: &Transmit) {
         let (start, end) = (tx.header.seq, tx.header.seq + tx.len);
-        let Some(marks) = self.cold_mut().marks.as_deref_mut() else { return };
+        let Some(marks) = self.cold_mut().marks.0.as_deref_mut() else { return };
         for note in &mut marks.notes {
             if let Some((_, copied)) = &mut note.completion {
                 *copied |= note.start.before(end) && note.end.after(start);

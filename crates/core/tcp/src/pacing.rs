@@ -40,7 +40,7 @@ const FAST: u64 = LARGEST * 4_000;
 
 /// One connection's account.
 #[derive(Debug)]
-pub(crate) struct Pacing {
+struct Pacing {
     /// When all that left so far has passed at the rate: the next quantum begins then.
     next: Instant,
     /// Bytes of the quantum begun that may still leave.
@@ -52,6 +52,10 @@ pub(crate) struct Pacing {
     /// Only slow start asks for pacing.
     starting: bool,
 }
+
+/// The account, once departures were paced or a rate was asked for.
+#[derive(Default, Debug)]
+pub(crate) struct Pace(Option<Box<Pacing>>);
 
 impl Pacing {
     fn new(cap: Option<Rate>) -> Pacing {
@@ -173,12 +177,12 @@ impl Connection {
     }
 
     fn pacing_mut(&mut self) -> &mut Pacing {
-        self.cold_mut().pacing.get_or_insert_with(|| Box::new(Pacing::new(None)))
+        self.cold_mut().pacing.0.get_or_insert_with(|| Box::new(Pacing::new(None)))
     }
 
     /// SO_MAX_PACING_RATE.
     pub(crate) fn pace_cap(&self) -> Option<Rate> {
-        self.cold()?.pacing.as_ref()?.cap
+        self.cold()?.pacing.0.as_ref()?.cap
     }
 
     /// Changes it; `None` is no limit.

@@ -313,7 +313,7 @@ fn the_receive_buffer_grows_with_what_is_taken_and_no_further_than_allowed() {
         }
         let buffer = pair.b.conn.rcv.limit();
         assert!(
-            pair.b.conn.cold().is_some_and(|cold| cold.tuner.is_some()),
+            pair.b.conn.cold().is_some_and(|cold| cold.tuning.is_begun()),
             "round trips are measured in any case"
         );
         assert!(

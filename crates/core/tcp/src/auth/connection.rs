@@ -17,7 +17,7 @@ impl Connection {
             self.bits.clear(Bits::TIMESTAMPS);
         }
         self.forgo_accurate_ecn();
-        self.cold_mut().auth = Some(Box::new(auth));
+        self.cold_mut().auth.0 = Some(Box::new(auth));
         self.bits.set(Bits::SIGNED);
         self.fit_signature();
     }
@@ -28,7 +28,7 @@ impl Connection {
         if self.bits.has(Bits::ACCECN) {
             self.bits.clear(Bits::ACCECN);
             self.bits.put(Bits::ECN, matches!(self.state(), State::SynSent | State::SynReceived));
-            self.cold_mut().accecn = None;
+            self.cold_mut().accecn.forgo();
             self.refresh_prediction();
         }
     }
@@ -40,17 +40,17 @@ impl Connection {
     }
 
     fn auth_mut(&mut self) -> Option<&mut Auth> {
-        if self.is_signed() { self.cold_mut().auth.as_deref_mut() } else { None }
+        if self.is_signed() { self.cold_mut().auth.0.as_deref_mut() } else { None }
     }
 
     /// How its segments are signed, if they are.
     pub fn auth(&self) -> Option<&Auth> {
-        self.cold()?.auth.as_deref()
+        self.cold()?.auth.0.as_deref()
     }
 
     /// Takes the keys out of a closed connection: its TIME-WAIT goes on signing.
     pub fn take_auth(&mut self) -> Option<Box<Auth>> {
-        if self.is_signed() { self.cold_mut().auth.take() } else { None }
+        if self.is_signed() { self.cold_mut().auth.0.take() } else { None }
     }
 
     /// May the segment `seg`, whose bytes are `tcp`, be handed to [`Connection::on_segment`]? If not it is counted,
@@ -120,7 +120,7 @@ impl Connection {
         let (peer, signs_resets) = (self.key().remote().addr, self.auth().is_some_and(Auth::signs_resets));
         match (self.auth_mut(), change) {
             (Some(_), KeyChange::RemoveMd5(peers)) if signs_resets && peers.has(peer) => {
-                self.cold_mut().auth = None;
+                self.cold_mut().auth.0 = None;
                 self.bits.clear(Bits::SIGNED);
             }
             (Some(auth), change) => auth.change(change)?,

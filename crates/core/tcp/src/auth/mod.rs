@@ -85,6 +85,10 @@ pub struct Auth {
     kind: Kind,
 }
 
+/// How a connection's segments are signed, where they are.
+#[derive(Default, Debug)]
+pub(crate) struct Signing(Option<Box<Auth>>);
+
 #[derive(Clone, Debug)]
 enum Kind {
     Md5(Md5Key),

@@ -227,8 +227,8 @@ impl Connection {
     fn marked_blocks(&self, cx: &Cx<'_>, una: Seq, blocks: &[(Seq, Seq)]) -> Blocks {
         let (nxt, mss) = (self.snd.nxt(), u32::from(self.snd.mss()));
         let mut marked = Blocks::default();
-        let shortened = self.cold().and_then(|cold| cold.shortened).is_some_and(|end| end.after(una));
-        let even = !self.bits.has(Bits::SEARCHING) && self.phase() != Phase::Resegment && !shortened;
+        let uneven = self.cold().is_some_and(|cold| cold.sizes.is_uneven_behind(una));
+        let even = !self.bits.has(Bits::SEARCHING) && self.phase() != Phase::Resegment && !uneven;
         // Full segments, all of one size, end where SND.NXT does, or before the FIN.
         let full = self.snd.is_full_from(una) && even;
         let end = nxt - u32::from(self.snd.fin_in_flight());

@@ -122,7 +122,7 @@ impl Connection {
         let offset = start.offset_from(self.rcv.nxt());
         if offset > 0 {
             cx.counters.out_of_order_in += 1;
-            self.cold_mut().account.out_of_order += 1;
+            self.cold_mut().stats.count_out_of_order();
             self.rcv.owe();
         }
         let end = offset + data.len() as u32;
@@ -150,7 +150,7 @@ impl Connection {
     }
 
     fn count_refused(&mut self, cx: &mut Cx<'_>, limit: Limit) {
-        self.cold_mut().account.refused += 1;
+        self.cold_mut().stats.count_refused();
         *match limit {
             Limit::Runs => &mut cx.counters.reassembly_refused,
             Limit::Share => &mut cx.counters.reassembly_full,

@@ -141,11 +141,12 @@ impl Connection {
     fn challenge(&mut self, cx: &mut Cx<'_>, cause: Cause) {
         let now = cx.now.as_millis() as u32;
         let least = 1_000 / cx.config.challenge_ack_limit.max(1);
-        let last = self.cold().and_then(|cold| cold.challenge_ms);
+        let last = &mut self.cold_mut().challenges.last_ms;
         if last.is_some_and(|last| now.wrapping_sub(last) < least) {
             cx.counters.challenge_acks_withheld += 1;
             return;
         }
+        *last = Some(now);
         cx.counters.challenge_acks += 1;
         *match cause {
             Cause::Reset => &mut cx.counters.challenged_resets,
@@ -153,10 +154,16 @@ impl Connection {
             Cause::Ack => &mut cx.counters.challenged_acks,
             Cause::Place => &mut cx.counters.challenged_places,
         } += 1;
-        self.cold_mut().challenge_ms = Some(now);
         self.bits.put(Bits::CHALLENGED, self.bits.has(Bits::REPEATS_FIN));
         self.request(Due::ACK);
     }
+}
+
+/// Challenge ACKs of a connection.
+#[derive(Default, Debug)]
+pub(crate) struct Challenges {
+    /// When the last one left, milliseconds.
+    last_ms: Option<u32>,
 }
 
 /// Cause of a challenge ACK.

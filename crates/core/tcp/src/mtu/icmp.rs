@@ -34,25 +34,16 @@ const MIN_MTU_V6: u16 = 1280;
 /// more links that are each smaller than the one before. Each message that is believed costs a congestion window.
 const RESEGMENTS: u8 = 4;
 
-/// Errors and sizes that ICMP told.
-#[derive(Default, Debug)]
-pub(crate) struct Told {
-    /// Soft error, and SND.UNA at that time: the error if nothing is acknowledged any more (RFC 1122, section 4.2.3.9).
-    soft_error: Option<(Error, Seq)>,
-    /// When the second began in which path MTU reductions are counted, milliseconds, and their number.
-    resegments: (u32, u8),
-}
-
 impl Connection {
     /// The soft error since which nothing was acknowledged.
     pub(crate) fn soft_error(&self) -> Option<Error> {
-        let (error, una) = self.cold()?.icmp.soft_error?;
+        let (error, una) = self.cold()?.path.soft_error?;
         (una == self.snd.una()).then_some(error)
     }
 
     pub(crate) fn take_soft_error(&mut self) -> Option<Error> {
         let error = self.soft_error();
-        self.existing_rare()?.icmp.soft_error = None;
+        self.existing_rare()?.path.soft_error = None;
         error
     }
 
@@ -88,7 +79,7 @@ impl Connection {
         cx.counters.icmp_soft += 1;
         if error != Error::Refused {
             let una = self.snd.una();
-            self.cold_mut().icmp.soft_error = Some((error, una));
+            self.cold_mut().path.soft_error = Some((error, una));
         }
     }
 
@@ -144,13 +135,14 @@ impl Connection {
             self.send_again(if phase == Phase::Timeout { phase } else { Phase::Resegment });
         } else {
             cx.counters.resegments_withheld += 1;
-            self.cold_mut().shortened = Some(self.snd.nxt());
+            let nxt = self.snd.nxt();
+            self.cold_mut().sizes.note_uneven(nxt);
         }
     }
 
     fn may_resegment(&mut self, cx: &Cx<'_>) -> bool {
         let now = cx.now.as_millis() as u32;
-        let (since, count) = &mut self.cold_mut().icmp.resegments;
+        let (since, count) = &mut self.cold_mut().path.resegments;
         if now.wrapping_sub(*since) >= 1_000 {
             (*since, *count) = (now, 0);
         }

@@ -13,10 +13,11 @@
 
 use alloc::boxed::Box;
 
-use base::{Instant, Seq};
+use base::Seq;
 use cc::Controller;
 
 use crate::connection::{Bits, Connection};
+use crate::mtu::{MtuSearch, Probe};
 use crate::output::TxPlan;
 use crate::output::data::SeqRange;
 use crate::{Config, Cx};
@@ -25,69 +26,6 @@ use crate::{Config, Cx};
 const BLACK_HOLE: u8 = 3;
 /// Least congestion window of a connection that probes, in segments: a lost probe must show by duplicates.
 const WINDOW: u32 = 11;
-
-/// A probe in flight.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Probe {
-    start: Seq,
-    end: Seq,
-    mtu: u16,
-}
-
-impl Probe {
-    fn holds(&self, seq: Seq) -> bool {
-        seq.in_window(self.start, self.end.offset_from(self.start))
-    }
-}
-
-/// One connection's search, in bytes of IP packet.
-#[derive(Debug)]
-pub(crate) struct MtuSearch {
-    /// The path carries this.
-    low: u16,
-    /// Largest segment size not known to fail, bytes.
-    high: u16,
-    /// Largest segment size that the route allows, bytes.
-    most: u16,
-    probe: Option<Probe>,
-    /// Probes of one size that were lost in a row (PROBE_COUNT).
-    lost: u8,
-    /// A router named `high`: that is the size to try next.
-    told: bool,
-    /// When the search last learned something.
-    at: Instant,
-}
-
-impl MtuSearch {
-    /// The next size to try, larger than the `current` one, if what is open is worth a probe.
-    /// RFC 8899, 5.3.2-1.
-    fn next(&self, threshold: u16, current: u16) -> Option<u16> {
-        if self.told && self.high > current {
-            return Some(self.high);
-        }
-        let middle = |low: u16| {
-            let open = self.high.saturating_sub(low);
-            (open >= threshold.max(1)).then_some(low + open / 2)
-        };
-        // A route that an administrator gave a small MTU carries that before the search knows of it.
-        middle(self.low).filter(|&size| size > current).or_else(|| middle(current))
-    }
-
-    /// A probe of `mtu` is lost; so often, and the size is too large.
-    /// RFC 8899, 5.1.2-1.
-    fn on_lost(&mut self, now: Instant, mtu: u16, most: u8) {
-        self.at = now;
-        self.lost = self.lost.saturating_add(1);
-        if self.lost >= most {
-            (self.high, self.lost, self.told) = (mtu - 1, 0, false);
-        }
-    }
-
-    /// Nothing above `mtu` passes.
-    fn bound(&mut self, mtu: u16) {
-        (self.high, self.low) = (self.high.min(mtu), self.low.min(mtu));
-    }
-}
 
 /// Decision of the search about sending new data.
 pub(crate) enum Probing {
@@ -101,11 +39,11 @@ pub(crate) enum Probing {
 
 impl Connection {
     fn search(&self) -> Option<&MtuSearch> {
-        self.cold()?.search.as_deref()
+        self.cold()?.path.search.as_deref()
     }
 
     fn search_mut(&mut self) -> Option<&mut MtuSearch> {
-        self.cold_mut().search.as_deref_mut()
+        self.cold_mut().path.search.as_deref_mut()
     }
 
     /// Largest IP packet that the route allows, as far as this connection was told; its own may be smaller.
@@ -127,7 +65,7 @@ impl Connection {
         let high = most.min(ends);
         let low = self.mtu_for(cx.config, cx.config.base_mss).min(high);
         let search = MtuSearch { low, high, most, probe: None, lost: 0, told: false, at: cx.now };
-        self.cold_mut().search = Some(Box::new(search));
+        self.cold_mut().path.search = Some(Box::new(search));
         self.bits.set(Bits::SEARCHING);
         if most >= ends {
             self.use_mtu(cx.config, low);

@@ -95,7 +95,7 @@ impl Connection {
         cx.counters.sack_blocks_out += blocks.as_slice().len() as u64;
         if self.snd.flight() > 0 {
             let nxt = self.snd.nxt();
-            self.cold_mut().shortened = Some(nxt);
+            self.cold_mut().sizes.note_uneven(nxt);
         }
         blocks
     }

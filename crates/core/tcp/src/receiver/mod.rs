@@ -3,6 +3,7 @@
 pub(crate) mod assembler;
 mod buffer;
 mod reassembly;
+pub(crate) mod tuner;
 pub(crate) mod window;
 
 use alloc::boxed::Box;

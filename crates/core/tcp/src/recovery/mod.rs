@@ -654,7 +654,7 @@ impl Connection {
     pub(crate) fn count_duplicate(&mut self, cx: &mut Cx<'_>, (left, right): (Seq, Seq)) {
         cx.counters.dsacks_in += 1;
         let segments = self.segments(right.offset_from(left));
-        self.cold_mut().account.duplicates += segments;
+        self.cold_mut().stats.count_duplicates(segments);
     }
 
     /// Judges the repair by a report that the peer got something twice, which was no probe. Once that is true of

@@ -127,17 +127,17 @@ impl Connection {
     /// A write is about to be taken: where the pieces begin that do not leave at once.
     fn lay_pieces(&mut self) {
         if self.snd.unsent() == 0 {
-            self.cold_mut().pieces = self.snd.nxt() + self.leaves();
+            self.cold_mut().sizes.pieces = self.snd.nxt() + self.leaves();
         }
     }
 
     /// Bytes that may leave in one burst before a piece ends.
     pub(crate) fn within_piece(&self, most: u32) -> u32 {
         let Some(cold) = self.cold().filter(|_| self.bits.has(Bits::CHARGED)) else { return most };
-        let (piece, ahead) = (self.piece(), self.snd.nxt().distance_from(cold.pieces));
+        let (piece, ahead) = (self.piece(), self.snd.nxt().distance_from(cold.sizes.pieces));
         let left = match u32::try_from(ahead) {
             Ok(behind) => piece - behind % piece,
-            Err(_) => cold.pieces.offset_from(self.snd.nxt()),
+            Err(_) => cold.sizes.pieces.offset_from(self.snd.nxt()),
         };
         // Pieces that were laid for segments of another size do not end where segments do.
         most.min(self.whole(left))

@@ -59,6 +59,32 @@ pub(crate) struct Sender {
     ts_offset: u32,
 }
 
+/// Sizes of segments where one size does not describe all.
+#[derive(Debug)]
+pub(crate) struct SegmentSizes {
+    /// SND.NXT when segments of another size than SND.MSS were last in flight: SACK blocks made one shorter, or the
+    /// path MTU fell.
+    uneven: Option<Seq>,
+    /// Where the first piece of what waits in the send buffer begins, if it is charged by the piece.
+    pieces: Seq,
+}
+
+impl SegmentSizes {
+    pub(crate) fn new(una: Seq) -> SegmentSizes {
+        SegmentSizes { uneven: None, pieces: una }
+    }
+
+    /// Segments of another size than SND.MSS are in flight before `nxt`.
+    pub(crate) fn note_uneven(&mut self, nxt: Seq) {
+        self.uneven = Some(nxt);
+    }
+
+    /// Are some of them not acknowledged by `una`?
+    pub(crate) fn is_uneven_behind(&self, una: Seq) -> bool {
+        self.uneven.is_some_and(|end| end.after(una))
+    }
+}
+
 impl Sender {
     /// Nothing was sent.
     #[inline(always)]

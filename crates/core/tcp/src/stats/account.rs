@@ -1,35 +1,62 @@
 //! Counters of a connection for its owner only (RFC 4898, and Linux's `struct tcp_info`). Counters that every
 //! segment updates lie in the connection; the rest here, in a box that a connection without trouble never gets.
 
+use alloc::boxed::Box;
+
 use base::Duration;
 use cc::Controller;
 
 use crate::connection::{Bits, Connection};
-use crate::{Cx, Limit, Transmit};
+use crate::{Cx, Limit, Limited, Transmit};
 
 /// Counters that are rarely updated.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Account {
     /// Segments with data or a FIN that were sent again, and their bytes.
-    pub(crate) again: u32,
-    pub(crate) bytes_again: u64,
+    pub(super) again: u32,
+    pub(super) bytes_again: u64,
     /// Segments that the peer reported as duplicates (RFC 2883).
-    pub(crate) duplicates: u32,
+    pub(super) duplicates: u32,
     /// Segments that arrived here out of order.
-    pub(crate) out_of_order: u32,
+    pub(super) out_of_order: u32,
     /// Of these, those that were refused.
-    pub(crate) refused: u32,
+    pub(super) refused: u32,
     /// Segments that the acknowledgments delivered which echoed a mark (RFC 3168).
-    pub(crate) marked: u32,
+    pub(super) marked: u32,
     /// How long the peer's window, and how long the send buffer, was what held data back: see [`Connection::watch`].
     window: u32,
     buffer: u32,
     /// Retransmission timeouts, and how long what they began took altogether, milliseconds; when the one under way
     /// began.
-    pub(crate) timeouts: u16,
-    pub(crate) timeout_recoveries: u16,
-    pub(crate) timeout_ms: u32,
-    pub(crate) timeout_began: Option<u32>,
+    pub(super) timeouts: u16,
+    pub(super) timeout_recoveries: u16,
+    pub(super) timeout_ms: u32,
+    pub(super) timeout_began: Option<u32>,
+}
+
+/// Counters of connections that have something to count.
+#[derive(Default, Debug)]
+pub(crate) struct RareStats {
+    account: Account,
+    /// Exists once something else than its application limited it.
+    pub(super) limited: Option<Box<Limited>>,
+}
+
+impl RareStats {
+    /// Segments that the peer reported as duplicates.
+    pub(crate) fn count_duplicates(&mut self, segments: u32) {
+        self.account.duplicates += segments;
+    }
+
+    /// A segment arrived out of order.
+    pub(crate) fn count_out_of_order(&mut self) {
+        self.account.out_of_order += 1;
+    }
+
+    /// One of these was refused.
+    pub(crate) fn count_refused(&mut self) {
+        self.account.refused += 1;
+    }
 }
 
 /// Times that lie in [`crate::Info`].
@@ -128,7 +155,7 @@ impl Connection {
         let (window, buffer) = self.watched();
         self.bits.put(reason, on);
         let (window_then, buffer_then) = self.watched();
-        let account = &mut self.cold_mut().account;
+        let account = &mut self.cold_mut().stats.account;
         if window != window_then {
             toggle(&mut account.window, now, window_then);
         }
@@ -181,7 +208,7 @@ impl Connection {
 
     /// Returns the rare counters.
     pub(crate) fn account(&self) -> Account {
-        self.cold().map_or(Account::default(), |cold| cold.account)
+        self.cold().map_or(Account::default(), |cold| cold.stats.account)
     }
 
     /// Segments that `bytes` fill.
@@ -194,7 +221,7 @@ impl Connection {
     #[cold]
     pub(crate) fn count_again(&mut self, bytes: u32) {
         if bytes > 0 {
-            let account = &mut self.cold_mut().account;
+            let account = &mut self.cold_mut().stats.account;
             account.again = account.again.wrapping_add(1);
             account.bytes_again += u64::from(bytes);
         }
@@ -203,7 +230,7 @@ impl Connection {
     /// The byte that probed a window was taken: it left once.
     #[cold]
     pub(crate) fn probe_taken(&mut self) {
-        let account = &mut self.cold_mut().account;
+        let account = &mut self.cold_mut().stats.account;
         account.again = account.again.wrapping_sub(1);
         account.bytes_again = account.bytes_again.saturating_sub(1);
     }
@@ -215,7 +242,7 @@ impl Connection {
             let segments = tx.len.div_ceil(tx.mss.into());
             self.snd.uncount_segments(segments);
             if tx.retransmit {
-                let account = &mut self.cold_mut().account;
+                let account = &mut self.cold_mut().stats.account;
                 account.again = account.again.wrapping_sub(segments);
                 account.bytes_again = account.bytes_again.saturating_sub(tx.len.into());
             }
@@ -227,7 +254,7 @@ impl Connection {
     pub(crate) fn count_marked(&mut self, bytes: u32) {
         if bytes > 0 {
             let segments = self.segments(bytes);
-            self.cold_mut().account.marked += segments;
+            self.cold_mut().stats.account.marked += segments;
         }
     }
 
@@ -263,7 +290,7 @@ impl Connection {
     #[cold]
     pub(crate) fn note_timeout(&mut self, cx: &Cx<'_>) {
         let now = cx.now.as_millis() as u32;
-        let account = &mut self.cold_mut().account;
+        let account = &mut self.cold_mut().stats.account;
         account.timeouts = account.timeouts.saturating_add(1);
         if account.timeout_began.is_none() {
             account.timeout_began = Some(now);
@@ -275,8 +302,8 @@ impl Connection {
     #[cold]
     pub(crate) fn note_timeout_over(&mut self, cx: &Cx<'_>) {
         let now = cx.now.as_millis() as u32;
-        if let Some(began) = self.cold_mut().account.timeout_began.take() {
-            let account = &mut self.cold_mut().account;
+        if let Some(began) = self.cold_mut().stats.account.timeout_began.take() {
+            let account = &mut self.cold_mut().stats.account;
             account.timeout_ms = account.timeout_ms.saturating_add(now.wrapping_sub(began));
         }
     }

@@ -30,7 +30,7 @@ impl Connection {
     /// 6438).
     #[inline]
     pub fn path(&self) -> u16 {
-        if self.bits.has(Bits::REHASHED) { self.cold().map_or(0, |cold| cold.path) } else { 0 }
+        if self.bits.has(Bits::REHASHED) { self.cold().map_or(0, |cold| cold.path.number()) } else { 0 }
     }
 
     /// Does this segment end the handshake of a connection in SYN-RECEIVED?

@@ -155,7 +155,8 @@ impl Connection {
 
     /// How long it was limited by what, at `now` in milliseconds.
     pub(crate) fn limited(&self, now: u32) -> Limited {
-        let mut limited = self.cold().and_then(|cold| cold.limited.as_deref()).copied().unwrap_or_default();
+        let mut limited =
+            self.cold().and_then(|cold| cold.stats.limited.as_deref()).copied().unwrap_or_default();
         if self.limit() != Limit::Application {
             let time = &mut limited.times[self.limit() as usize];
             *time = time.wrapping_add(now.wrapping_sub(limited.since));
@@ -283,7 +284,7 @@ impl Connection {
     }
 
     fn limited_mut(&mut self) -> &mut Limited {
-        self.cold_mut().limited.get_or_insert_with(Box::default)
+        self.cold_mut().stats.limited.get_or_insert_with(Box::default)
     }
 }
 

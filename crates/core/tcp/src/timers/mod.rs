@@ -504,8 +504,7 @@ impl Connection {
         }
         cx.counters.rehashes += 1;
         self.bits.set(Bits::REHASHED);
-        let cold = self.cold_mut();
-        cold.path = cold.path.wrapping_add(1).max(1);
+        self.cold_mut().path.choose_another();
     }
 
     /// The peer's window is shut (RFC 9293, section 3.8.6.1), or what it lets through is too little to be

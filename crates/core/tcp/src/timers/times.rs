@@ -8,18 +8,22 @@ use crate::connection::Connection;
 use crate::options::Switch;
 use crate::{Config, Cx, Times};
 
+/// Times of its own, if [`Switch::OWN_TIMES`].
+#[derive(Default, Debug)]
+pub(crate) struct OwnTimes(Option<Box<Times>>);
+
 impl Connection {
     /// Returns what the socket chose.
     pub(crate) fn times(&self) -> Times {
         match self.options.has(Switch::OWN_TIMES) {
-            true => self.cold().and_then(|cold| cold.times.as_deref()).copied().unwrap_or_default(),
+            true => self.cold().and_then(|cold| cold.times.0.as_deref()).copied().unwrap_or_default(),
             false => Times::default(),
         }
     }
 
     /// Keeps what the socket chose; its packed options say already whether that is anything.
     pub(crate) fn set_times(&mut self, times: Times) {
-        self.cold_mut().times = (!times.is_predicted()).then(|| Box::new(times));
+        self.cold_mut().times.0 = (!times.is_predicted()).then(|| Box::new(times));
     }
 
     /// Returns the longest delay of an acknowledgment (RFC 9293, MUST-40).

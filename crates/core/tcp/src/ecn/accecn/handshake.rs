@@ -101,7 +101,7 @@ impl Connection {
             state.receiver.demand(2);
             state.sender.meet_option(syn.options.accecn);
         }
-        self.cold_mut().accecn = Some(state);
+        self.cold_mut().accecn.0 = Some(state);
         self.bits.set(Bits::ACCECN);
         self.predict(NOTHING);
         if acknowledges {

@@ -20,6 +20,8 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
+use alloc::boxed::Box;
+
 use wire::Ecn;
 
 use crate::connection::Connection;
@@ -48,15 +50,26 @@ impl AccEcn {
     }
 }
 
+/// Accurate ECN of a connection, where it was agreed on.
+#[derive(Default, Debug)]
+pub(crate) struct AccurateEcn(Option<Box<AccEcn>>);
+
+impl AccurateEcn {
+    /// It was agreed on too early: none is used.
+    pub(crate) fn forgo(&mut self) {
+        self.0 = None;
+    }
+}
+
 impl Connection {
     /// The state of a connection with [`Bits::ACCECN`](crate::connection::Bits::ACCECN); none before the peer agreed.
     pub(crate) fn accecn(&self) -> Option<&AccEcn> {
-        self.cold().and_then(|cold| cold.accecn.as_deref())
+        self.cold().and_then(|cold| cold.accecn.0.as_deref())
     }
 
     pub(crate) fn accecn_mut(&mut self) -> Option<&mut AccEcn> {
         self.accecn()?;
-        self.cold_mut().accecn.as_deref_mut()
+        self.cold_mut().accecn.0.as_deref_mut()
     }
 
     /// Returns the counters and state of accurate feedback.

@@ -157,13 +157,22 @@ impl FastOpenAnswer {
 
 /// State of a connection during its handshake.
 #[derive(Debug, Default)]
-pub(crate) struct Attempt {
+struct Attempt {
     /// The option of our SYN or SYN-ACK.
     option: Option<FastOpen>,
     /// When the SYN-ACK left, microseconds; `None` once it was sent again.
     left: Option<u32>,
     /// To be taken by the owner of the cache.
     outcome: Option<FastOpenOutcome>,
+}
+
+/// Fast Open on a connection.
+#[derive(Debug, Default)]
+pub(crate) struct FastOpenState {
+    /// While the handshake lasts.
+    attempt: Option<Box<Attempt>>,
+    /// Where data end, counted from the stream's first byte, that went with the SYN and had to go again; 0 for none.
+    data_again: u32,
 }
 
 impl Connection {
@@ -240,7 +249,7 @@ impl Connection {
     pub fn take_fast_open(&mut self) -> Option<FastOpenOutcome> {
         let outcome = self.attempt().outcome.take();
         if !self.bits.has(Bits::FAST_OPEN) {
-            self.cold_mut().attempt = None;
+            self.cold_mut().fast_open.attempt = None;
         }
         outcome
     }
@@ -251,7 +260,7 @@ impl Connection {
     }
 
     fn attempt(&mut self) -> &mut Attempt {
-        self.cold_mut().attempt.get_or_insert_with(Box::default)
+        self.cold_mut().fast_open.attempt.get_or_insert_with(Box::default)
     }
 
     /// The option of a SYN or SYN-ACK about to leave.
@@ -361,7 +370,7 @@ impl Connection {
             // What goes again counts as data anew.
             self.count_again(self.snd.queued());
             let end = self.counts.bytes_acked() as u32 + self.snd.flight();
-            self.cold_mut().syn_data_again = end;
+            self.cold_mut().fast_open.data_again = end;
             self.keep_boundary(self.snd.nxt());
             self.snd.take_back(self.snd.una());
             self.request(Due::DATA);
@@ -375,7 +384,7 @@ impl Connection {
 
     /// Bytes from SND.UNA on that went with the SYN before.
     fn syn_data_end(&self) -> u32 {
-        let end = self.cold().map_or(0, |cold| u64::from(cold.syn_data_again));
+        let end = self.cold().map_or(0, |cold| u64::from(cold.fast_open.data_again));
         end.saturating_sub(self.counts.bytes_acked()) as u32
     }
 
@@ -394,7 +403,7 @@ impl Connection {
             self.timers.sample(micros, cx.now);
             self.show_round_trip(cx, Duration::from_micros(micros.into()));
         }
-        self.cold_mut().attempt = None;
+        self.cold_mut().fast_open.attempt = None;
         self.clear_due(Due::SYN);
         self.timers.end_backoff();
         self.refresh_rto(cx.config);

@@ -1,6 +1,7 @@
 //! Goal: what the receive buffer learns from single rounds, and when it forgets the shortest round trip.
 use super::*;
 use crate::SocketOptions;
+use crate::receiver::tuner::SHORTEST_FOR_US;
 use crate::tests::ends::{Pair, cx};
 
 /// The receive buffer after a round in which `taken` bytes came in 10 ms, where the most was `best`.
@@ -9,7 +10,7 @@ fn buffer_after(best: u32, taken: u32) -> u32 {
     let mut pair = Pair::with(config, SocketOptions::default());
     let now = pair.now.as_micros() as u32;
     let tuner = Tuner { best, taken, ..Tuner::new(now.wrapping_sub(10_000), Clock::Millis) };
-    pair.b.conn.cold_mut().tuner = Some(tuner);
+    pair.b.conn.cold_mut().tuning.0 = Some(tuner);
     let cx = cx!(pair.b, pair.now);
     pair.b.conn.learn_room(cx, now, 10_000);
     pair.b.conn.rcv.limit()
