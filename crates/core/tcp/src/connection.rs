@@ -1,54 +1,33 @@
-//! The connection itself: what it keeps, and how it begins.
+//! The connection itself: what it keeps.
 
 use alloc::boxed::Box;
 
-use base::{FlowKey, Seq};
-use cc::{Control, Controller, Cubic, PathInfo};
-use wire::tcp::{Flags, Options, Segment};
+use base::{FlowKey, Instant, Seq};
+use cc::Control;
+use wire::tcp::Flags;
 
 use crate::auth::Signing;
 pub(crate) use crate::bits::Bits;
-use crate::config::{ABC_LIMIT, Config, HYSTART};
-use crate::delivery::Samples;
-use crate::ecn::SETUP as ECN_SETUP;
-use crate::ecn::accecn;
+use crate::delivery::samples::Samples;
 use crate::ecn::accecn::AccurateEcn;
 use crate::handshake::fast_open::FastOpenState;
-use crate::handshake::scale::{MAX_SHIFT, from_field, shift_for};
 use crate::handshake::start::{Fresh, Start};
-use crate::input::Challenges;
-use crate::input::fast::NOTHING;
-use crate::marks::Marks;
+use crate::input::challenges::Challenges;
+use crate::marks::ends::Marks;
 use crate::mtu::PathState;
-use crate::mtu::path;
-use crate::options::{PackedOptions, Switch};
+use crate::options::PackedOptions;
 use crate::output::Due;
-use crate::pacing::Pace;
+use crate::pacing::quantum::Pace;
 use crate::receiver::Receiver;
 use crate::receiver::tuner::Tuning;
 use crate::recovery::{Learned, Recovery};
-use crate::sender::{MIN_MSS, SegmentSizes, Sender};
-use crate::stats::account::{Counts, RareStats};
-use crate::timers::times::OwnTimes;
-use crate::timers::{Keepalive, Timers};
-use crate::{Cookie, Cx, Error, Events, HostHint, Incident, SocketOptions, State};
+use crate::sender::{SegmentSizes, Sender};
+use crate::stats::counts::{Counts, RareStats};
+use crate::timers::{Keepalive, OwnTimes, Timers};
+use crate::{Error, Events, State};
 
-/// Arguments of a new connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Open {
-    /// Its two ends.
-    pub key: FlowKey,
-    /// Our initial sequence number (RFC 6528, see [`crate::IsnSource`]).
-    pub isn: Seq,
-    /// Offset added to our timestamp clock (RFC 7323, section 5.4: random per connection).
-    pub ts_offset: u32,
-    /// MTU of the path as far as known, bytes of IP packet.
-    pub path_mtu: u16,
-    /// The socket's options.
-    pub options: SocketOptions,
-    /// Knowledge of the path from earlier connections.
-    pub hint: HostHint,
-}
+/// The value of `predicted` that no segment's flags agree with: nothing takes the short path.
+pub(crate) const NOTHING: Flags = Flags::ALL;
 
 /// One connection. Poll order for the caller: `on_*`, then `poll_event`, then `poll_transmit` until `None`,
 /// then `poll_timeout`.
@@ -107,7 +86,7 @@ impl Connection {
     /// Before its options have had their say. Inlined, so that it is written where it is to live.
     #[inline(always)]
     pub(crate) fn new(
-        cx: &Cx<'_>,
+        now: Instant,
         start: &Start,
         open: &Fresh,
         control: Control,
@@ -121,8 +100,8 @@ impl Connection {
             error: None,
             predicted: NOTHING,
             bits: start.bits,
-            snd: Sender::new(open.isn, open.ts_offset, (start.sndbuf, start.path_mtu), cx.now),
-            rcv: Receiver::new(start, cx.now),
+            snd: Sender::new(open.isn, open.ts_offset, (start.sndbuf, start.path_mtu), now),
+            rcv: Receiver::new(start, now),
             recovery: Recovery::default(),
             timers: Timers::new(open.hint.rto_us),
             counts: Counts::default(),
@@ -131,217 +110,6 @@ impl Connection {
             options: start.options,
             cold: None,
         }
-    }
-
-    /// A new connection in `place`: what is as large as this should not be moved, and in a slab it need not be.
-    pub(crate) fn begin<'p>(
-        place: &'p mut Option<Connection>,
-        cx: &Cx<'_>,
-        open: &Open,
-        control: Control,
-        state: State,
-    ) -> &'p mut Connection {
-        *place = None;
-        let start = Start::of(cx.config, &open.options, open.path_mtu);
-        let conn = place.insert(Connection::new(cx, &start, &open.fresh(), control, state));
-        conn.make_room_for_lowat(cx);
-        if open.options.max_pacing.is_some() {
-            conn.set_pace_cap(open.options.max_pacing);
-        }
-        if conn.options.has(Switch::OWN_TIMES) {
-            conn.set_times(open.options.times);
-        }
-        conn.heed_defaults(cx.config);
-        conn.take_hint(cx.config, &open.hint);
-        conn
-    }
-
-    /// Takes over what earlier connections learned of the path.
-    #[inline(always)]
-    pub(crate) fn take_hint(&mut self, config: &Config, hint: &HostHint) {
-        if hint.ssthresh != 0 {
-            self.cold_mut().ssthresh = hint.ssthresh;
-        }
-        self.refresh_rto(config);
-    }
-
-    /// Active open in `place`: SYN-SENT; poll_transmit gives the SYN.
-    pub fn connect<'p>(
-        place: &'p mut Option<Connection>,
-        cx: &mut Cx<'_>,
-        open: &Open,
-        control: Control,
-    ) -> &'p mut Connection {
-        cx.counters.active_opens += 1;
-        let conn = Connection::begin(place, cx, open, control, State::SynSent);
-        conn.ask(cx.config);
-        conn
-    }
-
-    /// Sets the features that only the active opener asks for.
-    pub(crate) fn ask(&mut self, config: &Config) {
-        self.bits.set(Bits::ACTIVE);
-        self.bits.put(Bits::ECN, config.ecn.asks_classic());
-        self.bits.put(Bits::ACCECN, config.ecn.asks_accurate());
-    }
-
-    /// Passive open in `place` on a valid SYN (RFC 9293, 3.10.7.2): SYN-RECEIVED; poll_transmit gives the
-    /// SYN-ACK.
-    pub fn accept<'p>(
-        place: &'p mut Option<Connection>,
-        cx: &mut Cx<'_>,
-        open: &Open,
-        control: Control,
-        syn: &Segment<'_>,
-    ) -> &'p mut Connection {
-        cx.counters.passive_opens += 1;
-        cx.counters.segments_in += 1;
-        cx.counters.unpredicted += 1;
-        let conn = Connection::begin(place, cx, open, control, State::SynReceived);
-        conn.counts.received(1);
-        if cx.probe.is_some() {
-            conn.show_inbound(cx, syn);
-        }
-        conn.take_syn(cx, syn);
-        conn
-    }
-
-    /// Passive open in `place` completed by a SYN cookie: ESTABLISHED at once; feed the same ACK segment to
-    /// on_segment next.
-    pub fn accept_cookie<'p>(
-        place: &'p mut Option<Connection>,
-        cx: &mut Cx<'_>,
-        open: &Open,
-        control: Control,
-        cookie: &Cookie,
-        ack: &Segment<'_>,
-    ) -> &'p mut Connection {
-        cx.counters.passive_opens += 1;
-        let open = Open { ts_offset: cookie.ts_offset, ..*open };
-        let conn = Connection::begin(place, cx, &open, control, State::SynReceived);
-        let syn = Segment {
-            seq: ack.seq - 1,
-            flags: Flags::SYN | if cookie.ecn { ECN_SETUP } else { accecn::recall(cx.config, ack) },
-            options: Options {
-                mss: Some(cookie.mss),
-                window_scale: cookie.window_scale,
-                sack_permitted: cookie.sack,
-                timestamps: ack.options.timestamps.filter(|_| cookie.timestamps),
-                ..Options::default()
-            },
-            payload: &[],
-            ..*ack
-        };
-        conn.take_syn(cx, &syn);
-        // The answer was sent for us, by the cookie: its number is the one this segment acknowledges, and its
-        // window and scale are the stack's, whatever the socket's options.
-        if conn.bits.has(Bits::SCALING) {
-            conn.rcv.set_scale(shift_for(cx.config.rcvbuf.1));
-        }
-        conn.rcv.offer(cx.config.rcvbuf.0.min(u16::MAX.into()));
-        conn.due = Due::default();
-        conn.snd.begin_at(ack.ack);
-        conn.set_send_window(from_field(ack.window, conn.snd.scale()), ack.seq);
-        if conn.bits.has(Bits::ACCECN) {
-            conn.take_greeting(cx, ack);
-        }
-        conn.establish(cx);
-        conn
-    }
-
-    /// The peer's SYN: its number, its options, its window (never scaled here, RFC 7323, section 2.2).
-    /// RFC 7323, 2.2-1, 2.2-2, 2.2-3 and 3.2-1.
-    pub(crate) fn take_syn(&mut self, cx: &mut Cx<'_>, syn: &Segment<'_>) {
-        self.rcv.begin_behind(syn.seq);
-        if self.bits.has(Bits::SIGNED) {
-            self.complete_auth();
-        }
-        self.rcv.offer(self.syn_window());
-        self.rcv.note_arrival(cx.now);
-        self.negotiate_ecn(cx, syn);
-        let ours = self.bits;
-        self.bits.put(Bits::SACK, ours.has(Bits::SACK) && syn.options.sack_permitted);
-        let scale = syn.options.window_scale.filter(|_| ours.has(Bits::SCALING));
-        if scale.is_none() {
-            self.bits.clear(Bits::SCALING);
-            self.rcv.set_scale(0);
-        }
-        match syn.options.timestamps.filter(|_| ours.has(Bits::TIMESTAMPS)) {
-            Some(ts) => self.rcv.note_timestamp(ts.val),
-            None => self.bits.clear(Bits::TIMESTAMPS),
-        }
-        let peer_mss = syn.options.mss.unwrap_or(path::default_mss(&self.key)).max(MIN_MSS);
-        self.snd.agree(peer_mss, scale.map_or(0, |shift| shift.min(MAX_SHIFT)));
-        self.refresh_mss(cx.config);
-        self.rcv.set_mss(self.snd.mss().min(path::RCV_MSS_GUESS));
-        if cx.config.quirks.round_rcvbuf && self.options.rcvbuf == 0 {
-            let each = self.advertised_mss().min(peer_mss);
-            self.rcv.set_limit(self.rcv.limit().next_multiple_of(each.into()));
-        }
-        self.set_send_window(from_field(syn.window, 0), syn.seq);
-    }
-
-    /// Both SYNs are acknowledged.
-    /// RFC 5681, 3.1-3.
-    pub(crate) fn establish(&mut self, cx: &mut Cx<'_>) {
-        cx.counters.established += 1;
-        self.timers.stop_rtx();
-        if cx.config.mtu_probing > 1 {
-            self.begin_search(cx);
-        }
-        let mut path = self.path_info(cx);
-        if self.bits.has(Bits::ACCECN) && self.takes_marked_greeting() {
-            path.initial_window = self.snd.mss().into();
-        }
-        self.begin_policy(cx, &path);
-        self.timers.answered();
-        self.events |= Events::CONNECTED | Events::WRITABLE;
-        self.set_state(cx, State::Established);
-        // Where there is a sample, it was taken just now, and the timeout follows it already.
-        if !self.timers.rtt().is_measured() {
-            self.refresh_rto(cx.config);
-        }
-        if self.options.has(Switch::KEEPALIVE) {
-            self.arm_keepalive(cx.now);
-        }
-        if self.bits.has(Bits::WRITE_CLOSED) {
-            // Closed while the handshake was under way (RFC 9293, section 3.10.4).
-            self.due |= Due::DATA;
-            self.set_state(cx, State::FinWait1);
-        }
-    }
-
-    /// The policy takes over, on a new connection or on one that lives.
-    #[inline(always)]
-    pub(crate) fn begin_policy(&mut self, cx: &Cx<'_>, path: &PathInfo) {
-        self.control.on_established(path);
-        if cx.config.abc_limit != ABC_LIMIT {
-            // A policy that does not count by RFC 3465 has no such limit to move.
-            let _ = self.control.set_tunable("abc_limit", cx.config.abc_limit.into());
-        }
-        if cx.config.hystart != HYSTART {
-            // Linux's rule is part of its CUBIC alone.
-            let none = cx.config.hystart > HYSTART && self.control.name() != Cubic::NAME;
-            let _ = self.control.set_tunable("hystart", if none { 0 } else { cx.config.hystart.into() });
-        }
-        self.refresh_pacing(cx);
-    }
-
-    pub(crate) fn path_info(&self, cx: &Cx<'_>) -> PathInfo {
-        PathInfo {
-            mss: self.snd.mss().into(),
-            srtt: self.timers.rtt().is_measured().then(|| self.timers.rtt().srtt()),
-            initial_window: self.initial_window(cx),
-            ssthresh: self.cold().map(|cold| cold.ssthresh).filter(|&told| told != 0),
-        }
-    }
-
-    pub(crate) fn set_state(&mut self, cx: &mut Cx<'_>, to: State) {
-        let from = core::mem::replace(&mut self.state, to);
-        if let Some(probe) = cx.probe.as_deref_mut() {
-            probe.state(cx.now, &self.key, from, to);
-        }
-        self.refresh_prediction();
     }
 
     /// Returns the events since the last call (zero if none).
@@ -365,6 +133,11 @@ impl Connection {
     #[inline(always)]
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// Returns the state so far; it is this one from now on.
+    pub(crate) fn replace_state(&mut self, to: State) -> State {
+        core::mem::replace(&mut self.state, to)
     }
 
     /// Takes the pending error (SO_ERROR). Where there is none, it is what ICMP said since something was acknowledged
@@ -402,6 +175,16 @@ impl Connection {
     /// The number of the RST that answers a bad acknowledgment.
     pub(crate) fn reset_seq(&self) -> Option<Seq> {
         self.cold.as_ref().filter(|_| self.bits.has(Bits::RESET_AT)).map(|cold| cold.reset_seq)
+    }
+
+    /// Slow start ended here for connections before this one.
+    pub(crate) fn note_ssthresh(&mut self, ssthresh: u32) {
+        self.cold_mut().ssthresh = ssthresh;
+    }
+
+    /// Returns where slow start ended for connections before this one, if that is known.
+    pub(crate) fn known_ssthresh(&self) -> Option<u32> {
+        self.cold().map(|cold| cold.ssthresh).filter(|&told| told != 0)
     }
 
     /// It was sent, or need not be any more.
@@ -487,52 +270,5 @@ impl Connection {
     pub(crate) fn has_unsent(&self) -> bool {
         self.may_send()
             && (self.snd.unsent() > 0 || (self.bits.has(Bits::WRITE_CLOSED) && !self.snd.fin_in_flight()))
-    }
-
-    /// The end: nothing more is sent but what `due` still asks for; what was received stays readable.
-    pub(crate) fn finish(&mut self, cx: &mut Cx<'_>) {
-        cx.counters.closed += 1;
-        self.stop_counting(cx);
-        self.snd.release(cx.pool);
-        if self.bits.has(Bits::MARKED) {
-            self.settle_marks();
-        }
-        self.recovery.end();
-        self.rcv.forget_out_of_order(cx);
-        if self.bits.has(Bits::ORPHAN) {
-            self.rcv.release_buffer(cx.pool);
-            self.forget_orphan(cx.pool);
-        }
-        self.snd.end_at(self.bare_seq());
-        self.timers.stop();
-        self.events |= Events::CLOSED;
-        self.due = Due::default();
-        self.set_state(cx, State::Closed);
-    }
-
-    /// The end, with an error for the application.
-    pub(crate) fn fail(&mut self, cx: &mut Cx<'_>, error: Error) {
-        match self.state {
-            State::SynSent | State::SynReceived => cx.counters.attempt_fails += 1,
-            _ => {}
-        }
-        self.error = Some(error);
-        self.note(cx, Incident::Failed(error));
-        self.events |= Events::ERROR | Events::READABLE | Events::WRITABLE;
-        self.finish(cx);
-    }
-
-    /// The port or the core below is gone for good: the connection ends without another segment.
-    pub fn on_port_gone(&mut self, cx: &mut Cx<'_>) {
-        self.fail(cx, Error::NetDown);
-    }
-
-    /// The end by a RST of ours.
-    pub(crate) fn reset(&mut self, cx: &mut Cx<'_>) {
-        if self.state.is_synchronized() {
-            cx.counters.established_resets += 1;
-        }
-        self.finish(cx);
-        self.due = Due::RST;
     }
 }

@@ -6,10 +6,7 @@
 //! the path had room for then says too little about now, and the initial window needs no permission (RFC 9040,
 //! section 6.1, allows it at most).
 
-use cc::Controller;
-
 use crate::Config;
-use crate::connection::Connection;
 use crate::timers::rtt::Rtt;
 
 /// A closed connection's measurements of its path. It has proven that the peer is where its address says.
@@ -97,27 +94,6 @@ fn timeout_us(config: &Config, lesson: &HostLesson) -> u32 {
 /// `old`, if `new` is below it moved towards it by a part of the way.
 fn follow(old: u32, new: u32, part: u32) -> u32 {
     if new >= old { new } else { old - (old - new) / part }
-}
-
-impl Connection {
-    /// Is the peer where its address says? It answered, so that a round trip was measured, and did not fall silent.
-    #[inline]
-    pub fn has_met_peer(&self) -> bool {
-        self.timers.rtt().is_measured() && self.timers.backoff() == 0
-    }
-
-    /// Returns what later connections to the same host may use: nothing from a connection that measured no round
-    /// trip, so that forged SYNs teach nothing, nor from one that ended by a timeout.
-    pub fn lesson(&self) -> Option<HostLesson> {
-        let srtt_us = self.timers.rtt().srtt_micros().filter(|_| self.timers.backoff() == 0)?;
-        let window = self.control.window();
-        Some(HostLesson {
-            srtt_us,
-            rttvar_us: self.timers.rtt().rttvar_micros(),
-            ssthresh: if window.ssthresh == u32::MAX { 0 } else { window.ssthresh },
-            cwnd: window.cwnd,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! Nothing here reads a clock, knows a thread or touches a device. The caller passes time and the core's
 //! shared things in a [`Cx`].
 //!
-//! `connection` holds the parts of a connection. Each part owns its variables, which only its folder can write:
+//! `connection` holds the parts of a connection, `lifecycle` begins and ends it. A part's type lies below whatever names
+//! a connection, and owns its variables, which only its folder can write:
 //! `sender` and `receiver` the two sequence spaces, `timers` dates, timeout and round-trip time, `recovery` the repair
 //! of losses. `input` is the list of checks of RFC 9293, section 3.10.7, in its order, with a short path in front;
 //! `output` decides on the next segment and builds it; `application` is what the owner calls. `handshake` and `close`
@@ -31,6 +32,7 @@ pub mod fuzz;
 mod handshake;
 mod host;
 mod input;
+mod lifecycle;
 mod marks;
 mod mtu;
 mod options;
@@ -53,7 +55,7 @@ pub use buffers::pool::Pool;
 pub use close::reset::reset_for;
 pub use close::timewait::{TimeWait, TimeWaitAnswer};
 pub use config::{Config, Setting, SettingError};
-pub use connection::{Connection, Open};
+pub use connection::Connection;
 pub use cx::Cx;
 pub use ecn::ecn_policy::EcnPolicy;
 pub use event::{Disposition, Error, Events, ReadError, Shutdown, WriteError};
@@ -66,9 +68,9 @@ pub use handshake::fast_open::{
 };
 pub use handshake::handover::Handover;
 pub use handshake::isn::IsnSource;
-pub use handshake::start::Fresh;
+pub use handshake::start::{Fresh, Open};
 pub use host::{HostHint, HostLesson, HostMemory};
-pub use marks::{Hints, Report, Stamps};
+pub use marks::ends::{Hints, Report, Stamps};
 pub use mtu::icmp::IcmpError;
 pub use options::{SocketOptions, Times};
 pub use output::Opening;
@@ -79,7 +81,7 @@ pub use state::State;
 pub use stats::counters::{Counters, DropReason};
 pub use stats::incident::{Incident, Timer};
 pub use stats::info::{AccEcnInfo, Info, OptionSeen};
-pub use stats::limit::{Limit, Limited, ReceiveLimit};
+pub use stats::limited::{Limit, Limited, ReceiveLimit};
 pub use stats::probe::{Payload, Probe, Seen, Stray};
 pub use stats::vitals::{Features, Vitals};
 pub use transmit::{Transmit, TransmitClass, TxLimits};

@@ -2,8 +2,6 @@
 
 use base::{Duration, Rate};
 
-use crate::Config;
-
 /// Options of one socket; `connect` and `accept` start from them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketOptions {
@@ -218,9 +216,8 @@ impl PackedOptions {
     }
 
     /// The stack's mark holds where the socket has none of its own, and its profile's way with acknowledgments.
-    pub(crate) fn set_defaults(&mut self, config: &Config) {
-        let mark = config.notsent_lowat;
-        self.on.0 |= Switch::ACK_SECOND.if_on(config.quirks.ack_second_segment);
+    pub(crate) fn set_defaults(&mut self, mark: u32, ack_second: bool) {
+        self.on.0 |= Switch::ACK_SECOND.if_on(ack_second);
         if self.notsent_lowat == 0 && mark != u32::MAX {
             self.notsent_lowat = mark;
             self.on.0 |= Switch::DEFAULT_LOWAT.0;

@@ -21,13 +21,16 @@
 //! Paced or not, super-segments on long paths hold no more than such a quantum (`autosize`). A receiver that counts
 //! packets, as Linux does to open its window, would otherwise see few of them and open slowly.
 
+pub(crate) mod quantum;
+
 use alloc::boxed::Box;
 
-use base::{Instant, Rate};
+use base::Rate;
 use cc::{Controller, Window};
 
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
+use crate::pacing::quantum::{Pacing, millisecond, quantum};
 use crate::{Config, Cx};
 
 /// Largest super-segment there is.
@@ -37,66 +40,6 @@ const LARGEST: u64 = 65_536;
 const LONG_PATH_US: u32 = 2_000;
 /// From this rate on, bytes a second, pacing by default ends: a super-segment leaves in a quarter of a millisecond.
 const FAST: u64 = LARGEST * 4_000;
-
-/// One connection's account.
-#[derive(Debug)]
-struct Pacing {
-    /// When all that left so far has passed at the rate: the next quantum begins then.
-    next: Instant,
-    /// Bytes of the quantum begun that may still leave.
-    left: u32,
-    /// State before the latest segment, restored if it never left.
-    before: (Instant, u32),
-    /// SO_MAX_PACING_RATE.
-    cap: Option<Rate>,
-    /// Only slow start asks for pacing.
-    starting: bool,
-}
-
-/// The account, once departures were paced or a rate was asked for.
-#[derive(Default, Debug)]
-pub(crate) struct Pace(Option<Box<Pacing>>);
-
-impl Pacing {
-    fn new(cap: Option<Rate>) -> Pacing {
-        Pacing { next: Instant::ZERO, left: 0, before: (Instant::ZERO, 0), cap, starting: false }
-    }
-
-    /// Bytes that may leave at `now`: whole segments of `mss`, one at least; or when some may.
-    fn room(&mut self, now: Instant, mss: u32, quantum: u32) -> Result<u32, Instant> {
-        if self.left < mss {
-            if self.next > now {
-                return Err(self.next);
-            }
-            self.left = quantum;
-        }
-        Ok(self.left - self.left % mss)
-    }
-
-    /// `bytes` leave. A late send makes up for half of what leaves now, at most: timers are never punctual.
-    fn on_sent(&mut self, now: Instant, bytes: u32, rate: Rate) {
-        self.before = (self.next, self.left);
-        let time = rate.spacing(bytes.into());
-        let late = now.since(self.next).min(time / 2);
-        self.next = self.next.max(now) + (time - late);
-        self.left = self.left.saturating_sub(bytes);
-    }
-
-    /// Takes back the latest [`Pacing::on_sent`]: the segment did not leave.
-    fn take_back(&mut self) {
-        (self.next, self.left) = self.before;
-    }
-}
-
-/// Returns the bytes that leave in about a millisecond (2^-10 s).
-fn millisecond(rate: Rate) -> u64 {
-    rate.bytes_per_sec() >> 10
-}
-
-fn quantum(rate: Rate, mss: u32, config: &Config) -> u32 {
-    let least = u64::from(config.min_burst) * u64::from(mss);
-    u32::try_from(millisecond(rate).max(least)).unwrap_or(u32::MAX)
-}
 
 impl Connection {
     /// Decides whether departures are paced and deliveries measured, when the policy, the options or the round trip

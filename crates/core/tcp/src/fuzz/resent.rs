@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use base::Seq;
 
 use super::Input;
-use crate::recovery::rack::Left;
+use crate::recovery::reordering::Left;
 use crate::recovery::resent::Resent;
 
 /// Bytes in flight.

@@ -220,7 +220,7 @@ impl Connection {
         state: State,
     ) -> &'p mut Connection {
         *place = None;
-        let conn = place.insert(Connection::new(cx, &cached.start, fresh, control, state));
+        let conn = place.insert(Connection::new(cx.now, &cached.start, fresh, control, state));
         conn.take_hint(cx.config, &fresh.hint);
         conn
     }

@@ -6,9 +6,10 @@ use cc::Control;
 use wire::Ecn;
 use wire::tcp::{Flags, Options, Segment, Timestamps};
 
-use crate::connection::{Bits, Connection, Open};
+use crate::connection::{Bits, Connection};
 use crate::ecn::SETUP as ECN_SETUP;
 use crate::handshake::scale::{Clock, from_field, to_field};
+use crate::handshake::start::Open;
 use crate::output::Due;
 use crate::{Cx, State};
 

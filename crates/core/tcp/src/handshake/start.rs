@@ -2,10 +2,10 @@
 
 use base::{FlowKey, Seq};
 
-use crate::connection::Bits;
+use crate::bits::Bits;
 use crate::handshake::scale::shift_for;
 use crate::options::{PackedOptions, Switch};
-use crate::{Config, HostHint, Open, SocketOptions};
+use crate::{Config, HostHint, SocketOptions};
 
 /// Initial state that settings and options decide, for any peer.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +48,23 @@ pub struct Fresh {
     pub isn: Seq,
     /// Offset added to our timestamp clock (RFC 7323, section 5.4).
     pub ts_offset: u32,
+    /// Knowledge of the path from earlier connections.
+    pub hint: HostHint,
+}
+
+/// Arguments of a new connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// Its two ends.
+    pub key: FlowKey,
+    /// Our initial sequence number (RFC 6528, see [`crate::IsnSource`]).
+    pub isn: Seq,
+    /// Offset added to our timestamp clock (RFC 7323, section 5.4: random per connection).
+    pub ts_offset: u32,
+    /// MTU of the path as far as known, bytes of IP packet.
+    pub path_mtu: u16,
+    /// The socket's options.
+    pub options: SocketOptions,
     /// Knowledge of the path from earlier connections.
     pub hint: HostHint,
 }

@@ -6,12 +6,9 @@ use cc::Controller;
 use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
-use crate::connection::{Bits, Connection};
+use crate::connection::{Bits, Connection, NOTHING};
 use crate::handshake::scale::{from_field, ts_before};
 use crate::{Cx, State};
-
-/// The value of `predicted` that no segment's flags agree with: nothing takes the short path.
-pub(crate) const NOTHING: Flags = Flags::ALL;
 
 /// Flags that decide; of these only ACK may be set, on most connections. PSH and URG change nothing here, nor AE where
 /// no peer agreed on it.

@@ -1,6 +1,7 @@
 //! A segment arrives: the checks of RFC 9293, section 3.10.7, in its order.
 
 mod ack;
+pub(crate) mod challenges;
 mod data;
 pub(crate) mod fast;
 mod handshake;
@@ -157,13 +158,6 @@ impl Connection {
         self.bits.put(Bits::CHALLENGED, self.bits.has(Bits::REPEATS_FIN));
         self.request(Due::ACK);
     }
-}
-
-/// Challenge ACKs of a connection.
-#[derive(Default, Debug)]
-pub(crate) struct Challenges {
-    /// When the last one left, milliseconds.
-    last_ms: Option<u32>,
 }
 
 /// Cause of a challenge ACK.

@@ -18,8 +18,7 @@ use cc::Controller;
 
 use crate::connection::{Bits, Connection};
 use crate::mtu::{MtuSearch, Probe};
-use crate::output::TxPlan;
-use crate::output::data::SeqRange;
+use crate::output::{SeqRange, TxPlan};
 use crate::{Config, Cx};
 
 /// Timeouts in a row that make a black hole (RFC 4821, section 7.7).

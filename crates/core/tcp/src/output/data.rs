@@ -8,7 +8,7 @@ use crate::buffers::pool::Pool;
 use crate::connection::{Bits, Connection};
 use crate::mtu::mtu_search::Probing;
 use crate::options::Switch;
-use crate::output::{Due, TxPlan};
+use crate::output::{Due, SeqRange, TxPlan};
 use crate::recovery::Phase;
 use crate::recovery::retransmission::Resend;
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
@@ -16,14 +16,6 @@ use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
 /// The application that sends within this time of receiving is in a dialogue: its answers carry the
 /// acknowledgments.
 const DIALOGUE_MS: u32 = 40;
-
-/// A range of the send sequence: bytes of data, and the FIN behind them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SeqRange {
-    pub(crate) seq: Seq,
-    pub(crate) len: u32,
-    pub(crate) fin: bool,
-}
 
 /// Unsent data: bytes, how many of them lie before the end of the first record, and a FIN behind them.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Goal: whatever is asked and however late, what leaves in any time keeps to the rate; and who is punctual or
 //! nearly so gets all of it.
 use super::*;
-use base::{Duration, Rng};
+use base::{Duration, Instant, Rng};
 
 extern crate std;
 use std::vec::Vec;

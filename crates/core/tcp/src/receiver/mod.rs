@@ -2,6 +2,7 @@
 
 pub(crate) mod assembler;
 mod buffer;
+mod queue;
 mod reassembly;
 pub(crate) mod tuner;
 pub(crate) mod window;
@@ -11,11 +12,11 @@ use alloc::boxed::Box;
 use base::{Instant, Seq};
 
 pub use self::buffer::ADOPTED_MIN;
-pub use self::reassembly::ReassemblyInfo;
+pub use self::queue::ReassemblyInfo;
 pub(crate) use self::reassembly::{Kept, Limit};
 use crate::buffers::chain::Chain;
 use crate::handshake::start::Start;
-use crate::receiver::reassembly::Reassembly;
+use crate::receiver::queue::Reassembly;
 use crate::sender::MIN_MSS;
 
 /// ```text

@@ -23,6 +23,7 @@ use crate::buffers::memory::least;
 use crate::buffers::pool::CHUNK;
 use crate::receiver::Receiver;
 use crate::receiver::assembler::{Assembler, Inserted};
+use crate::receiver::queue::{Reassembly, ReassemblyInfo};
 use crate::{Config, Cx, Pool};
 
 /// Most bare duplicate acknowledgments owed at once to a peer without SACK: three start its fast retransmit,
@@ -30,64 +31,6 @@ use crate::{Config, Cx, Pool};
 const OWED_MAX: u8 = 16;
 /// Chunks of holes that out-of-order data may pin beside twice its own, while chunks are scarce.
 const HOLES: u32 = 4;
-
-/// Out-of-order data lies in the receive buffer at its place; this remembers which places are filled.
-#[derive(Debug)]
-pub(super) struct Reassembly {
-    held: Assembler,
-    /// Bytes at the buffer's front that the application may read.
-    pub(super) readable: u32,
-    /// Bytes charged to the pool for the queue.
-    charged: u32,
-    /// Most runs, when the last segment came.
-    limit: u16,
-    /// A duplicate to report with the next SACK option (RFC 2883).
-    duplicate: Option<(Seq, Seq)>,
-    /// Where the peer's FIN lies, if it came before what precedes it.
-    fin: Option<Seq>,
-    /// Bare acknowledgments owed: to a peer without SACK each says that one more segment arrived (RFC 5681,
-    /// section 4.2).
-    owed: u8,
-}
-
-impl Reassembly {
-    /// SACK blocks there would be to send, were there room.
-    fn blocks(&self) -> usize {
-        usize::from(self.held.runs()) + usize::from(self.duplicate.is_some())
-    }
-
-    /// An acknowledgment tells of what is held; true if none is owed any more.
-    pub(super) fn told(&mut self, sack: bool, bare: bool) -> bool {
-        self.owed = if sack { 0 } else { self.owed.saturating_sub(u8::from(bare)) };
-        self.owed == 0
-    }
-
-    /// Nothing of it occupies the pool any more.
-    pub(super) fn release(self, pool: &mut Pool) {
-        pool.charge_out_of_order(self.charged, 0);
-    }
-
-    /// Nothing left to remember.
-    fn is_over(&self) -> bool {
-        self.held.runs() == 0 && self.duplicate.is_none() && self.fin.is_none() && self.owed <= 1
-    }
-}
-
-/// Figures of a connection's queue of out-of-order data.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct ReassemblyInfo {
-    /// Runs held, each between two holes.
-    pub runs: u16,
-    /// Their bytes.
-    pub bytes: u32,
-    /// Bytes of memory that they occupy: whole chunks, those of holes included, and what is noted about them.
-    pub memory: u32,
-    /// Most runs, when something last came out of order; 0 while nothing is missing. The bytes are bounded by
-    /// [`crate::Info::rcv_wnd`].
-    pub limit: u16,
-    /// Segments refused ever.
-    pub refused: u32,
-}
 
 /// Result of queueing out-of-order data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,27 +6,8 @@ use base::Seq;
 
 use crate::connection::Connection;
 use crate::output::Due;
+use crate::recovery::loss::{Frto, Loss, Phase};
 use crate::recovery::scoreboard::Sacked;
-use crate::recovery::{Loss, Phase};
-
-/// How far the test has come.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) enum Frto {
-    /// Not testing.
-    #[default]
-    Off,
-    /// The first segment was sent again, and nothing else (section 2.1, step 1).
-    One,
-    /// Its acknowledgment arrived: up to two new segments leave (step 2b).
-    New,
-}
-
-impl Frto {
-    /// Is sending again held back?
-    pub(crate) fn holds_back(self) -> bool {
-        self == Frto::New
-    }
-}
 
 impl Connection {
     /// An acknowledgment of `una` after a timeout, before the repair takes notice: true if it shows that the timeout

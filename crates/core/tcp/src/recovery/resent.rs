@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use base::Seq;
 
-use crate::recovery::rack::Left;
+use crate::recovery::reordering::Left;
 
 /// Most retransmissions remembered. What is forgotten is left to the timer.
 const MOST: usize = 1024;

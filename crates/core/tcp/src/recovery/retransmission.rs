@@ -4,7 +4,7 @@ use base::Seq;
 
 use crate::Cx;
 use crate::connection::{Bits, Connection};
-use crate::output::data::SeqRange;
+use crate::output::SeqRange;
 use crate::recovery::{Loss, Phase};
 
 /// Next retransmission.

@@ -6,8 +6,7 @@ use cc::{Controller, Signal};
 use wire::tcp::Segment;
 
 use crate::connection::{Bits, Connection};
-use crate::output::data::SeqRange;
-use crate::output::{Due, TxPlan};
+use crate::output::{Due, SeqRange, TxPlan};
 use crate::recovery::Phase;
 use crate::timers::Tick;
 use crate::{Config, Cx};

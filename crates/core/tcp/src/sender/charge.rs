@@ -36,7 +36,7 @@ impl Connection {
     /// Adds what the settings say to the socket's options: how the buffer is charged, whether TCP_NOTSENT_LOWAT bounds
     /// it, and when acknowledgments are hurried.
     pub(crate) fn heed_defaults(&mut self, config: &Config) {
-        self.options.set_defaults(config);
+        self.options.set_defaults(config.notsent_lowat, config.quirks.ack_second_segment);
         let charged = config.quirks.charge_pieces;
         self.bits.put(Bits::CHARGED, charged);
         self.bits.put(Bits::PIECES, charged || self.options.lowat() != u32::MAX);

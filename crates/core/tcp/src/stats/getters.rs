@@ -8,7 +8,7 @@ use crate::connection::{Bits, Connection};
 use crate::handshake::scale::to_field;
 use crate::options::Switch;
 use crate::recovery::Phase;
-use crate::{Cx, Info, SocketOptions, State, TimeWait};
+use crate::{Cx, HostLesson, Info, SocketOptions, State, TimeWait};
 
 impl Connection {
     /// The compact rest of this connection, once `on_segment` said TimeWait.
@@ -195,5 +195,24 @@ impl Connection {
             .rtt()
             .is_measured()
             .then(|| Rate::over(self.snd.round_flight().into(), self.timers.rtt().srtt()))
+    }
+
+    /// Is the peer where its address says? It answered, so that a round trip was measured, and did not fall silent.
+    #[inline]
+    pub fn has_met_peer(&self) -> bool {
+        self.timers.rtt().is_measured() && self.timers.backoff() == 0
+    }
+
+    /// Returns what later connections to the same host may use: nothing from a connection that measured no round
+    /// trip, so that forged SYNs teach nothing, nor from one that ended by a timeout.
+    pub fn lesson(&self) -> Option<HostLesson> {
+        let srtt_us = self.timers.rtt().srtt_micros().filter(|_| self.timers.backoff() == 0)?;
+        let window = self.control.window();
+        Some(HostLesson {
+            srtt_us,
+            rttvar_us: self.timers.rtt().rttvar_micros(),
+            ssthresh: if window.ssthresh == u32::MAX { 0 } else { window.ssthresh },
+            cwnd: window.cwnd,
+        })
     }
 }

@@ -1,10 +1,12 @@
 //! Counters, and the views of a connection that the owner and observers get.
 
-pub(crate) mod account;
+mod account;
 pub(crate) mod counters;
+pub(crate) mod counts;
 mod getters;
 pub(crate) mod incident;
 pub(crate) mod info;
-pub(crate) mod limit;
+mod limit;
+pub(crate) mod limited;
 pub(crate) mod probe;
 pub(crate) mod vitals;

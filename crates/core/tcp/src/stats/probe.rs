@@ -5,7 +5,8 @@ use core::any::Any;
 use base::{Duration, FlowKey, Instant};
 use wire::tcp::{Header, Segment};
 
-use crate::{Connection, Cx, Incident, Pool, State, Transmit};
+use crate::connection::{Bits, Connection};
+use crate::{Cx, Incident, Pool, State, Timer, Transmit};
 
 /// Sees a connection's segments, round-trip times and changes of state; for SIFTR, captures and tests. Must not block.
 pub trait Probe: Any {
@@ -150,6 +151,46 @@ impl Connection {
     pub(crate) fn show_round_trip(&self, cx: &mut Cx<'_>, sample: Duration) {
         if let Some(probe) = cx.probe.as_deref_mut() {
             probe.round_trip(cx.now, self.key(), sample);
+        }
+    }
+
+    /// Tells the observer.
+    #[inline]
+    pub(crate) fn note(&self, cx: &mut Cx<'_>, incident: Incident) {
+        if cx.probe.is_some() {
+            self.note_to_probe(cx, incident);
+        }
+    }
+
+    #[cold]
+    fn note_to_probe(&self, cx: &mut Cx<'_>, incident: Incident) {
+        if let Some(probe) = cx.probe.as_deref_mut() {
+            probe.incident(cx.now, self.key(), &incident);
+        }
+    }
+
+    /// Tells the observer which timers have expired.
+    #[cold]
+    pub(crate) fn note_timers(&self, cx: &mut Cx<'_>) {
+        let now = cx.now;
+        if self.timers.is_delack_due(now) {
+            self.note_to_probe(cx, Incident::Timer(Timer::DelayedAck));
+        }
+        if self.timers.is_rtx_due(now) {
+            self.note_to_probe(cx, Incident::Timer(self.rtx_stands_for()));
+        }
+        if self.timers.is_idle_due(now) {
+            self.note_to_probe(cx, Incident::Timer(Timer::Idle));
+        }
+    }
+
+    fn rtx_stands_for(&self) -> Timer {
+        match self.state() {
+            State::SynSent | State::SynReceived => Timer::Handshake,
+            _ if self.bits.has(Bits::REORDERING) => Timer::Reordering,
+            _ if self.bits.has(Bits::TAIL_PROBE) => Timer::TailProbe,
+            _ if self.snd.flight() == 0 || self.snd.window() == 0 => Timer::Persist,
+            _ => Timer::Retransmission,
         }
     }
 }

@@ -8,10 +8,6 @@ use crate::connection::Connection;
 use crate::options::Switch;
 use crate::{Config, Cx, Times};
 
-/// Times of its own, if [`Switch::OWN_TIMES`].
-#[derive(Default, Debug)]
-pub(crate) struct OwnTimes(Option<Box<Times>>);
-
 impl Connection {
     /// Returns what the socket chose.
     pub(crate) fn times(&self) -> Times {

@@ -4,13 +4,14 @@ use cc::{Controller, EcnFeedback};
 use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
+use super::AccEcn;
 use super::receiver::Room;
 use super::sender::Feedback;
 use crate::connection::{Bits, Connection};
 use crate::handshake::scale::ts_before;
 use crate::mtu::path::ACCECN_LEN;
 use crate::output::{Due, TxPlan};
-use crate::stats::info::OptionSeen;
+use crate::stats::info::{AccEcnInfo, OptionSeen};
 use crate::{Config, Cx, Transmit, TransmitClass};
 
 /// ECT(0) and ECT(1) in the IP header's last two bits (RFC 3168, section 5).
@@ -18,6 +19,26 @@ const ECT_0: u8 = Ecn::Capable0 as u8;
 const ECT_1: u8 = Ecn::Capable1 as u8;
 
 impl Connection {
+    /// The state of a connection with [`Bits::ACCECN`]; none before the peer agreed.
+    pub(crate) fn accecn(&self) -> Option<&AccEcn> {
+        self.cold().and_then(|cold| cold.accecn.0.as_deref())
+    }
+
+    pub(crate) fn accecn_mut(&mut self) -> Option<&mut AccEcn> {
+        self.accecn()?;
+        self.cold_mut().accecn.0.as_deref_mut()
+    }
+
+    /// Returns the counters and state of accurate feedback.
+    pub(crate) fn accecn_info(&self) -> Option<AccEcnInfo> {
+        self.accecn().map(|state| {
+            let mut info = AccEcnInfo::default();
+            state.receiver.describe(&mut info);
+            state.sender.describe(&mut info);
+            info
+        })
+    }
+
     /// An acceptable segment: its codepoint is counted, and perhaps acknowledged at once.
     /// RFC 9768, 3.1.5-11, 3.2-1, 3.2-2 and 3.2.2.5.1-3.
     #[cold]

@@ -7,8 +7,7 @@ use wire::tcp::{Flags, Segment};
 
 use super::AccEcn;
 use super::receiver::Telling;
-use crate::connection::{Bits, Connection};
-use crate::input::fast::NOTHING;
+use crate::connection::{Bits, Connection, NOTHING};
 use crate::output::Due;
 use crate::{Config, Cx, Error, State};
 

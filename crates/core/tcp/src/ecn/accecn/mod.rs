@@ -24,15 +24,9 @@ use alloc::boxed::Box;
 
 use wire::Ecn;
 
-use crate::connection::Connection;
-use crate::stats::info::AccEcnInfo;
-
 pub(crate) use handshake::{Mode, recall, stateless_option, stateless_setup};
 pub(crate) use receiver::Receiver;
 pub(crate) use sender::Sender;
-
-/// Initial value of CE packet counters (section 3.2.1).
-const FIRST_COUNT: u32 = 5;
 
 /// Both halves of a connection that has agreed on accurate ECN.
 #[derive(Debug)]
@@ -58,27 +52,5 @@ impl AccurateEcn {
     /// It was agreed on too early: none is used.
     pub(crate) fn forgo(&mut self) {
         self.0 = None;
-    }
-}
-
-impl Connection {
-    /// The state of a connection with [`Bits::ACCECN`](crate::connection::Bits::ACCECN); none before the peer agreed.
-    pub(crate) fn accecn(&self) -> Option<&AccEcn> {
-        self.cold().and_then(|cold| cold.accecn.0.as_deref())
-    }
-
-    pub(crate) fn accecn_mut(&mut self) -> Option<&mut AccEcn> {
-        self.accecn()?;
-        self.cold_mut().accecn.0.as_deref_mut()
-    }
-
-    /// Returns the counters and state of accurate feedback.
-    pub(crate) fn accecn_info(&self) -> Option<AccEcnInfo> {
-        self.accecn().map(|state| {
-            let mut info = AccEcnInfo::default();
-            state.receiver.describe(&mut info);
-            state.sender.describe(&mut info);
-            info
-        })
     }
 }

@@ -4,8 +4,10 @@ use base::Seq;
 use wire::Ecn;
 use wire::tcp::{AccEcn as Counters, CounterOrder, EcnBytes, MAX_OPTIONS_LEN};
 
-use super::FIRST_COUNT;
 use crate::stats::info::AccEcnInfo;
+
+/// Initial value of CE packet counters (section 3.2.1).
+pub(super) const FIRST_COUNT: u32 = 5;
 
 /// Initial values of the byte counters: not zero, so that a middlebox that zeroes them is detected (section 3.2.1).
 pub(super) const FIRST_BYTES: EcnBytes = EcnBytes { ect0: 1, ce: 0, ect1: 1 };

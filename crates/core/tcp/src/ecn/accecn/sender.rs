@@ -3,8 +3,7 @@
 use base::Seq;
 use wire::tcp::{AccEcn as Counters, EcnBytes};
 
-use super::FIRST_COUNT;
-use super::receiver::{FIRST_BYTES, since_first};
+use super::receiver::{FIRST_BYTES, FIRST_COUNT, since_first};
 use crate::stats::info::{AccEcnInfo, OptionSeen};
 
 /// The ACE field counts modulo this.

@@ -2,6 +2,7 @@
 //! ends. (What the others say is tested over paths, in `emu`.)
 use super::*;
 use crate::tests::ends::{Pair, cx};
+use base::Duration;
 
 #[test]
 fn a_port_without_room() {
