@@ -3,14 +3,14 @@
 //! Nothing here reads a clock, knows a thread or touches a device. The caller passes time and the core's
 //! shared things in a [`Cx`].
 //!
-//! `connection` holds the parts of a connection, `lifecycle` begins and ends it. A part's type lies below whatever names
-//! a connection, and owns its variables, which only its folder can write:
-//! `sender` and `receiver` the two sequence spaces, `timers` dates, timeout and round-trip time, `recovery` the repair
-//! of losses. `input` is the list of checks of RFC 9293, section 3.10.7, in its order, with a short path in front;
-//! `output` decides on the next segment and builds it; `application` is what the owner calls. `handshake` and `close`
-//! are beginning and end, `mtu` the size of segments, `ecn` marks and their exact count, `buffers` memory, `stats` what
-//! is counted and shown, `auth` signatures. `bits` are flags, `marks` what the application said about places in its
-//! stream. Whatever is rare lives in a box that exists only while it is needed.
+//! `connection` holds the parts of a connection, `lifecycle` begins and ends it. The type of each part is in a file
+//! that names no connection, and its variables are private to its folder: `sender` and `receiver` the two sequence
+//! spaces, `timers` dates, timeout and round-trip time, `recovery` the repair of losses. `input` is the list of checks
+//! of RFC 9293, section 3.10.7, in its order, with a short path in front; `output` decides on the next segment and
+//! builds it; `application` is what the owner calls. `handshake` and `close` are beginning and end, `mtu` the size of
+//! segments, `ecn` marks and their exact count, `buffers` memory, `stats` what is counted and shown, `auth` signatures.
+//! `bits` are flags, `marks` what the application said about places in its stream. Whatever is rare lives in a box that
+//! exists only while it is needed.
 #![no_std]
 #![forbid(unsafe_code)]
 
