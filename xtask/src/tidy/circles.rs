@@ -19,7 +19,6 @@ const LARGEST: &[(&str, usize)] = &[
     ("tcp", 6),
     ("pio", 7),
     ("trace", 3),
-    ("stack", 20),
     ("sock", 6),
     ("emu", 3),
     ("drill", 8),

@@ -2,20 +2,17 @@
 //! with. What is not signed as it must be is dropped in silence: no RST, no acknowledgment.
 
 use base::{Instant, Seq};
-use std::collections::HashMap;
 use std::sync::Arc;
 use tcp::auth::{AoReport, Auth, KeyChange, KeyError, Keyring, Refused};
 use wire::tcp::{Flags, Header, Segment};
 
 use crate::core::Core;
-use crate::ops::{Connect, OpError};
+use crate::error::OpError;
+use crate::ops::Connect;
 use crate::rx::Sender;
 use crate::stats::PacketDrop;
 use crate::tables::conns::{ConnId, SlotFlags};
 use crate::tables::listeners::ListenerId;
-
-/// How TIME-WAIT entries sign, by their index. Nearly always empty.
-pub(crate) type SignedWaits = HashMap<u32, Box<Auth>>;
 
 impl Core {
     /// Is this segment, of a connection that signs or with a signature, to be delivered?

@@ -8,8 +8,9 @@ use wire::packet::{Below, Template};
 use wire::tcp::{Flags, Segment};
 
 use crate::core::Core;
+use crate::error::OpError;
 use crate::net::paths::Path;
-use crate::ops::{Connect, Free, OpError};
+use crate::ops::{Connect, Free};
 use crate::rx::Sender;
 use crate::stats::PacketDrop;
 use crate::tables::conns::{ConnId, Meta, NIL, SlotFlags};

@@ -4,12 +4,10 @@ use base::{Addr, Endpoint, FlowKey, Instant, Seq};
 use pio::{IoError, Medium, PacketIo};
 use tcp::{CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, Fresh, IsnSource, Open, Pool, Probe, Stray};
 
-use crate::auth::SignedWaits;
-use crate::loopback::Loopback;
-use crate::net::ip::{Ip, OwnAddr};
+use crate::net::ip::{Ip, Loopback, OwnAddr};
 use crate::net::neighbours::{Neighbours, Question};
 use crate::net::paths::{NoPath, Path, Paths};
-use crate::probes::{ProbeId, Watch};
+use crate::probes::watch::{ProbeId, Watch};
 use crate::rx::Offload;
 use crate::rx::adopted::Adopted;
 use crate::secrets::Secrets;
@@ -22,10 +20,10 @@ use crate::tables::host_cache::Hosts;
 use crate::tables::listeners::{ListenerId, Listeners};
 use crate::tables::ports::Ports;
 use crate::tables::rate_limit::RateLimit;
-use crate::tables::time_waits::TimeWaits;
+use crate::tables::time_waits::{SignedWaits, TimeWaits};
 use crate::tables::timer_wheel::Wheel;
-use crate::tracers::Tracer;
-use crate::turn::Scratch;
+use crate::tracers::tracer::Tracer;
+use crate::turn::scratch::Scratch;
 use crate::tx::Port;
 
 /// How to build a core.

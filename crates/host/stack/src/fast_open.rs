@@ -1,20 +1,18 @@
 //! TCP Fast Open (RFC 7413) beside a core's connections: what its connects remember, and how many clients a listener
 //! serves that have shown nothing but a cookie.
 
-use base::{Duration, FlowKey, Instant};
-use std::collections::VecDeque;
+pub(crate) mod unproven;
+
+use base::{FlowKey, Instant};
 use tcp::{Connection, Cx, FastOpenAnswer, FastOpenKeys, FastOpenOffer, Open};
 use wire::tcp::Segment;
 
 use crate::core::Core;
-use crate::ops::{Connect, OpError};
+use crate::error::OpError;
+use crate::ops::Connect;
 use crate::rx::Sender;
 use crate::tables::conns::SlotFlags;
 use crate::tables::listeners::{Listener, ListenerId};
-
-/// How long a connection that was reset before its client proved itself still counts: spoofed SYNs make
-/// the owners of the addresses answer with RSTs (RFC 7413, section 5.1).
-const RESET_COUNTS: Duration = Duration::from_secs(60);
 
 /// Fast Open options of a listener (TCP_FASTOPEN, TCP_FASTOPEN_KEY).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -24,40 +22,6 @@ pub struct FastOpenListen {
     pub queue: Option<u32>,
     /// Keys of its cookies; `None` for those of the settings, or of the stack.
     pub keys: Option<FastOpenKeys>,
-}
-
-/// A listener's unproven connections.
-#[derive(Default)]
-pub(crate) struct Unproven {
-    queue: u32,
-    keys: Option<FastOpenKeys>,
-    count: u32,
-    /// When those that were reset count no longer, oldest first.
-    resets: VecDeque<Instant>,
-}
-
-impl Unproven {
-    pub(crate) fn new(queue: u32) -> Unproven {
-        Unproven { queue, ..Unproven::default() }
-    }
-
-    /// May another one begin?
-    fn has_room(&mut self, now: Instant) -> bool {
-        while self.resets.front().is_some_and(|&until| until <= now) {
-            self.resets.pop_front();
-        }
-        (self.count as usize + self.resets.len()) < self.queue as usize
-    }
-
-    /// One is proven, or over.
-    /// RFC 7413, 5.1-1.
-    fn leave(&mut self, now: Instant, reset: bool) {
-        self.count -= 1;
-        // Never more than the queue was long when each began.
-        if reset {
-            self.resets.push_back(now + RESET_COUNTS);
-        }
-    }
 }
 
 impl Core {

@@ -8,6 +8,7 @@
 mod auth;
 mod cached_handshakes;
 mod core;
+mod error;
 mod fast_open;
 pub mod fuzz;
 mod handover;
@@ -30,12 +31,12 @@ mod turn;
 mod tx;
 
 pub use core::{BATCHES_MAX, Core, CoreConfig};
+pub use error::OpError;
 pub use fast_open::FastOpenListen;
-pub use loopback::Loopback;
-pub use net::ip::OwnAddr;
+pub use net::ip::{Loopback, OwnAddr};
 pub use offload::GroCounters;
-pub use ops::{Connect, OpError, Row};
-pub use probes::ProbeId;
+pub use ops::{Connect, Row};
+pub use probes::watch::ProbeId;
 pub use report::Figure;
 pub use rx::Offload;
 pub use stats::{PacketDrop, Stats};

@@ -27,18 +27,6 @@ use crate::stats::PacketDrop;
 use crate::transmit::{QUOTA_SEGMENTS, Sent};
 use crate::turn::Turn;
 
-/// Addresses between which connections stay inside the stack.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Loopback {
-    /// None: what is sent to an address of the stack leaves by the port.
-    Off,
-    /// The link's own.
-    #[default]
-    Link,
-    /// Those, `127.0.0.0/8` and `::1`.
-    All,
-}
-
 /// Packets that wait in the loopback at most before connections stop adding to them. Each of a batch may be answered
 /// beyond that.
 const LOOPED_MAX: usize = 2 * BATCH_MAX;

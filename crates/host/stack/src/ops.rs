@@ -10,7 +10,8 @@ use tcp::auth::Keyring;
 use tcp::{Connection, Hints, ReadError, Report, Shutdown, SocketOptions, State, TimeWait, WriteError};
 
 use crate::core::Core;
-use crate::fast_open::Unproven;
+use crate::error::OpError;
+use crate::fast_open::unproven::Unproven;
 use crate::net::ip::OwnAddr;
 use crate::net::paths::NoPath;
 use crate::tables::conns::{ConnId, Meta, SlotFlags};
@@ -18,38 +19,6 @@ use crate::tables::flows::Flow;
 use crate::tables::listeners::{Listen, Listener, ListenerId};
 use crate::tables::ports::Binding;
 use crate::transmit::Sent;
-
-/// An operation failed; the APIs turn it into errno.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum OpError {
-    /// EADDRINUSE.
-    AddrInUse,
-    /// EADDRNOTAVAIL: no such local address, or no ephemeral port left.
-    AddrNotAvailable,
-    /// EACCES.
-    Denied,
-    /// ENETUNREACH: no route.
-    NetUnreachable,
-    /// EHOSTUNREACH: the neighbour does not answer.
-    HostUnreachable,
-    /// ENOBUFS: connections, TIME-WAIT entries or chunks are exhausted.
-    NoBuffers,
-    /// EMFILE: the process has no descriptors left for what keeps a port from the kernel.
-    NoDescriptors,
-    /// EINVAL.
-    Invalid,
-    /// EAFNOSUPPORT.
-    Family,
-    /// ENOENT: no such congestion control.
-    NoControl,
-    /// EPERM: this congestion control takes more than one flow's share, and that is not allowed here.
-    UnfairControl,
-    /// EKEYREJECTED: the peer has no key, and one is required.
-    KeyRejected,
-    /// ENETDOWN: a panic has ended the core.
-    Over,
-}
 
 /// Whom to connect to.
 #[derive(Clone, Debug)]

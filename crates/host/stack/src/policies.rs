@@ -5,7 +5,7 @@ use base::Instant;
 use cc::{CreateError, Registry, RemoveError, TunableError, Withheld};
 
 use crate::core::Core;
-use crate::ops::OpError;
+use crate::error::OpError;
 use crate::tables::conns::ConnId;
 use crate::tables::listeners::ListenerId;
 

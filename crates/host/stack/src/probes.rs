@@ -1,17 +1,13 @@
 //! Observers of a core's connections: mostly none, or any number of probes, each of which sees everything.
 
+pub(crate) mod watch;
+
 use base::{Duration, FlowKey, Instant};
 use std::any::Any;
 use tcp::{Incident, Probe, Seen, State, Stray};
 
 use crate::core::Core;
-
-/// A probe of this core.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ProbeId(u64);
-
-/// Those that watch.
-pub(crate) type Watch = Option<Box<dyn Probe + Send>>;
+use crate::probes::watch::ProbeId;
 
 /// Several of them as one. Exists only while there are several: mostly one watches, and is called without a detour.
 struct Probes(Vec<Box<dyn Probe + Send>>);

@@ -1,19 +1,14 @@
 //! Tracers of the static tracepoints (USDT) of this program: noticed once a turn, and given a probe while they are
 //! attached.
 
+pub(crate) mod tracer;
+
 use trace::Points;
 use usdt::PacketDropped;
 
 use crate::core::Core;
-use crate::probes::ProbeId;
 use crate::stats::PacketDrop;
-
-/// State of a core while a tracer is attached.
-pub(crate) struct Tracer {
-    probe: ProbeId,
-    /// Packets dropped by reason, as far as they were told.
-    told: [u64; PacketDrop::ALL.len()],
-}
+use crate::tracers::tracer::Tracer;
 
 impl Core {
     /// An observer looks at a point, or did until now: attaches the probe or detaches it, and tells what was dropped

@@ -9,16 +9,18 @@
 //! start of the next, which the caller makes as soon as the application ran: an answer written meanwhile
 //! carries the acknowledgment, and a close its FIN. Until then [`Core::next_timeout`] says "now".
 
+pub(crate) mod scratch;
+
 use base::{Duration, Instant};
 use pio::{Delays, IoError, NetEvent};
 use tcp::Events;
 
 use crate::core::Core;
 use crate::panicked::Fuse;
-use crate::rx::{Offload, Rx};
 use crate::tables::conns::SlotFlags;
 use crate::tables::listeners::ListenerId;
 use crate::transmit::Sent;
+use crate::turn::scratch::Scratch;
 use crate::tx::KICK_AT;
 
 /// Timers that come up in one turn at most.
@@ -383,19 +385,5 @@ impl Core {
         if !self.kept_syns.is_empty() {
             self.look_at_kept(now);
         }
-    }
-}
-
-/// Buffers of a turn, kept from turn to turn to avoid allocation. On cache lines of its own, as [`Core`].
-#[repr(align(128))]
-pub(crate) struct Scratch {
-    pub(crate) rx: Rx,
-    due: Vec<u32>,
-    events: Vec<NetEvent>,
-}
-
-impl Scratch {
-    pub(crate) fn new(offload: Offload, batches: u8) -> Box<Scratch> {
-        Box::new(Scratch { rx: Rx::new(offload, batches), due: Vec::new(), events: Vec::new() })
     }
 }

@@ -1,5 +1,6 @@
 //! Goal: a listener counts those who have proven nothing, and for a minute those who were reset.
-use super::*;
+use super::unproven::Unproven;
+use base::{Duration, Instant};
 
 /// RFC 7413, 5.1-1.
 #[test]

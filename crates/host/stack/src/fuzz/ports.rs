@@ -5,7 +5,7 @@ use pio::{Caps, ClaimError, Claims, IoError, Medium, PacketIo, PortClaim, RxBatc
 use ring::Frame;
 use std::os::fd::RawFd;
 
-use crate::ops::OpError;
+use crate::error::OpError;
 use crate::tables::ports::{Binding, Ports};
 
 /// The ephemeral range: few, so that they run out.

@@ -3,8 +3,6 @@
 use base::Addr;
 use pio::{NetEvent, Route};
 
-use crate::loopback::Loopback;
-
 /// An address of our own, for ports that do not share the kernel's (tap, shm, sim).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OwnAddr {
@@ -12,6 +10,18 @@ pub struct OwnAddr {
     pub addr: Addr,
     /// Prefix length in the address's own family.
     pub prefix: u8,
+}
+
+/// Addresses between which connections stay inside the stack.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Loopback {
+    /// None: what is sent to an address of the stack leaves by the port.
+    Off,
+    /// The link's own.
+    #[default]
+    Link,
+    /// Those, `127.0.0.0/8` and `::1`.
+    All,
 }
 
 /// Most addresses and most routes kept; what comes after is counted by the caller and ignored.

@@ -1,40 +1,13 @@
 //! Receiving where packets are held for a budget ([`pio::Gro`]): a batch then has merged runs of several batches.
 
-use base::{Duration, FlowKey, Instant};
-use offload::{HOLD_MAX, MergedRun};
-use pio::{BATCH_MAX, Gro, RxChecksum, RxPacket};
+use base::{FlowKey, Instant};
+use offload::MergedRun;
+use pio::{BATCH_MAX, RxChecksum, RxPacket};
 
 use crate::core::Core;
 use crate::rx::Rx;
 use crate::rx::parse::pieces;
 use crate::turn::Turn;
-
-/// Receive offload of segments that continue each other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Offload {
-    /// Each is delivered for itself.
-    Off,
-    /// Those that arrive together are delivered as one.
-    Inline,
-    /// As `Inline`; where more of a flow is expected its data waits for that, for the budget at most.
-    Hold(Duration),
-    /// As inline, and those that came too early wait for what is missing before them, for the budget at the most.
-    Reorder(Duration),
-}
-
-impl Offload {
-    /// The longest that anything is held, whatever the budget.
-    pub const BUDGET_MAX: Duration = HOLD_MAX;
-
-    /// Returns what holds packets, where something does.
-    pub(crate) fn gro(self) -> Option<Gro> {
-        match self {
-            Offload::Off | Offload::Inline => None,
-            Offload::Hold(budget) => Some(Gro::new(budget, Duration::ZERO)),
-            Offload::Reorder(budget) => Some(Gro::new(Duration::ZERO, budget)),
-        }
-    }
-}
 
 impl Core {
     /// Receives and processes a bounded number of packets, those that are held between.

@@ -9,6 +9,7 @@
 //! looked up again.
 
 pub(crate) mod adopted;
+mod batch;
 mod deliver;
 mod held;
 mod listen;
@@ -17,70 +18,14 @@ mod parse;
 mod time_wait;
 mod unmatched;
 
-use base::{FlowKey, Instant};
-use offload::BatchGro;
-use pio::{BATCH_MAX, Gro, Medium, RxBatch, RxPacket};
+use base::Instant;
+use pio::BATCH_MAX;
 
 use crate::core::Core;
 use crate::turn::Turn;
 
-pub use held::Offload;
-pub(crate) use parse::Arrival;
-
-/// Batches received in one turn at most, unless said otherwise.
-pub(crate) const BATCHES: u8 = 2;
-
-/// Buffers of receiving, kept from turn to turn to avoid allocation.
-pub(crate) struct Rx {
-    pub(crate) batch: RxBatch,
-    pub(crate) arrivals: Vec<Arrival>,
-    /// The flow table's version when the arrivals were looked up.
-    version: u32,
-    /// Packets that continue each other, if they are to be delivered as one.
-    pub(crate) merged_runs: Option<Box<BatchGro>>,
-    /// Holds packets before they are delivered, if that is on.
-    pub(crate) gro: Option<Box<Gro>>,
-}
-
-/// Sender of a segment, and its flow.
-#[derive(Clone, Copy)]
-pub(crate) struct Sender<'a> {
-    pub(crate) key: &'a FlowKey,
-    pub(crate) hash: u64,
-    /// Header and data, which a signature covers.
-    pub(crate) tcp: &'a [u8],
-    pub(crate) frame: &'a [u8],
-    /// The batch it came with.
-    pub(crate) batch: &'a [RxPacket],
-}
-
-impl Rx {
-    pub(crate) fn new(offload: Offload, batches: u8) -> Self {
-        let gro = offload.gro().map(Box::new);
-        let batch = if gro.is_some() { Gro::up_max(batches.into()) } else { BATCH_MAX };
-        Rx {
-            batch: RxBatch::with_capacity(batch),
-            arrivals: Vec::with_capacity(batch),
-            version: 0,
-            merged_runs: (offload != Offload::Off).then(|| Box::new(BatchGro::new(batch))),
-            gro,
-        }
-    }
-}
-
-impl Sender<'_> {
-    /// The link-layer sender: where an answer that belongs to no connection goes.
-    pub(crate) fn mac(&self, medium: Medium) -> [u8; 6] {
-        sender_of(self.frame, medium)
-    }
-}
-
-fn sender_of(frame: &[u8], medium: Medium) -> [u8; 6] {
-    match medium {
-        Medium::Ethernet => frame.get(6..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default(),
-        Medium::Ip => [0; 6],
-    }
-}
+pub use batch::Offload;
+pub(crate) use batch::{Arrival, BATCHES, Rx, Sender};
 
 impl Core {
     /// Receives and processes a bounded number of packets.

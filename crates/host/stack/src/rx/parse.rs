@@ -10,31 +10,14 @@ use wire::tcp::CHECKSUM_OFFSET;
 use wire::{ParseError, ethernet, protocol};
 
 use crate::core::Core;
-use crate::rx::{Rx, sender_of};
+use crate::rx::batch::{Arrival, Rx, sender_of};
 use crate::stats::PacketDrop;
-use crate::tables::flows::Flow;
 
 /// Frames one packet may be spread over.
 const PIECES_MAX: usize = 64;
 
 /// The EtherType of IPv4 as it lies in the frame.
 const IPV4: [u8; 2] = ethernet::IPV4.to_be_bytes();
-
-/// A TCP segment of the batch.
-#[derive(Clone, Copy)]
-pub(crate) struct Arrival {
-    pub(crate) key: FlowKey,
-    pub(crate) hash: u64,
-    pub(crate) flow: Option<Flow>,
-    /// Where TCP starts and ends, from the first byte of the frame; it may end in a later one.
-    pub(crate) start: u32,
-    pub(crate) end: u32,
-    /// Its place in the batch, and how many frames it takes.
-    pub(crate) at: u16,
-    pub(crate) frames: u16,
-    /// DSCP and ECN.
-    pub(crate) tos: u8,
-}
 
 impl Core {
     /// First pass: what is it, whose is it, is it whole? What is not TCP is dealt with on the spot.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tcp::SocketOptions;
 use tcp::auth::Keyring;
 
-use crate::fast_open::Unproven;
+use crate::fast_open::unproven::Unproven;
 
 const BUCKETS: usize = 256;
 const NIL: u16 = u16::MAX;

@@ -4,7 +4,7 @@ use base::{Addr, Duration, Endpoint, FlowKey, Instant, SipKey};
 use pio::{ClaimError, PacketIo, PortClaim, Role};
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::ops::OpError;
+use crate::error::OpError;
 use crate::tables::flow_cache::FlowCache;
 
 const PAGE_BITS: u32 = 8;

@@ -2,7 +2,12 @@
 
 use base::{Addr, Duration, Endpoint, FlowKey, Instant};
 use ring::Table;
+use std::collections::HashMap;
 use tcp::TimeWait;
+use tcp::auth::Auth;
+
+/// How TIME-WAIT entries sign, by their index. Nearly always empty.
+pub(crate) type SignedWaits = HashMap<u32, Box<Auth>>;
 
 const PAGE: usize = 256;
 const NIL: u32 = u32::MAX;

@@ -1,6 +1,6 @@
 //! Goal: what ICMP says of a path lasts as long as the RFCs want, and no longer.
 use super::*;
-use crate::loopback::Loopback;
+use crate::net::ip::Loopback;
 use crate::net::ip::OwnAddr;
 use base::SipKey;
 
