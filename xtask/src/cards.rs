@@ -20,20 +20,15 @@ use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::run::now;
 use crate::{Outcome, run};
 use guest::Guest;
 use hardware::{CARDS, CORES, Card, LINKS};
 use kernels::Kernel;
 use page::Entry;
 use roles::{Role, Setting};
-
-/// Now, for a person who waits.
-#[allow(clippy::disallowed_methods, reason = "a tool that waits for other programs")]
-fn now() -> Instant {
-    Instant::now()
-}
 
 /// Boot guests with real network drivers and try the links in them.
 ///
@@ -182,8 +177,6 @@ pub(crate) fn cards(options: &Options, words: &[String]) -> Outcome {
         scaling::build()?;
         return enter(options, words);
     }
-    let build =
-        ["build", "--quiet", "--locked", "--package", "millstream", "--package", "millstream-preload"];
     if boots.iter().any(|boot| boot.links.iter().any(|&(name, _)| name == hardware::DPDK)) {
         if dpdk::is_there() {
             dpdk::build()?;
@@ -194,7 +187,7 @@ pub(crate) fn cards(options: &Options, words: &[String]) -> Outcome {
             );
         }
     }
-    run::cargo(&build).check()?;
+    run::build_launcher("dev")?;
     enter(options, words)
 }
 

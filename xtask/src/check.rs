@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::metadata::{self, Package};
-use crate::run::Run;
+use crate::run::{Run, now};
 use crate::{Outcome, ci, left_out, run, tidy};
 
 /// Whether a change is sane, in 5 minutes and without root: `make check`
@@ -213,11 +213,6 @@ fn changed_paths(since: &str) -> Result<Vec<String>, String> {
     let tracked = git(&["diff", "--name-only", "--no-renames", "-z", since])?;
     let untracked = git(&["ls-files", "-z", "--others", "--exclude-standard"])?;
     Ok((tracked + &untracked).split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
-}
-
-#[allow(clippy::disallowed_methods, reason = "a tool that waits for other programs")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 #[cfg(test)]

@@ -195,8 +195,7 @@ fn bench(rest: &[String]) -> Outcome {
         return lab::picture(&rest[1..]);
     }
     // The link benchmarks start our command and its launcher, so they have to be as fresh as those are.
-    let build = ["build", "--quiet", "--locked", "--profile", "dist"];
-    run::cargo(&build).args(["--package", "millstream", "--package", "millstream-preload"]).check()?;
+    run::build_launcher("dist")?;
     // The comparison switches prefetching off, too; the program that counts instructions does not want to pay for the
     // switch.
     let all = rest.iter().any(|argument| argument == "--all");

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::watch::Watched;
 use crate::{Outcome, left_out, watch};
@@ -26,6 +26,18 @@ pub(crate) fn root() -> &'static Path {
 /// Where builds go, as cargo sees it.
 pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// Now, for a person who waits.
+#[allow(clippy::disallowed_methods, reason = "a tool that waits for other programs")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Builds the command, and the library that `millstream run` has programs load.
+pub(crate) fn build_launcher(profile: &str) -> Outcome {
+    let build = ["build", "--quiet", "--locked", "--profile", profile];
+    cargo(&build).args(["--package", "millstream", "--package", "millstream-preload"]).check()
 }
 
 /// A command about to run.

@@ -12,18 +12,13 @@ use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::run::now;
 use crate::{Outcome, run};
 use compare::{Comparison, Side};
 use page::Entry;
 use rows::{LEFT_OUT, Part, SUITES, Suite};
-
-/// Now, for a person who waits.
-#[allow(clippy::disallowed_methods, reason = "a tool that waits for other programs")]
-fn now() -> Instant {
-    Instant::now()
-}
 
 /// Run suites of other projects on the kernel and on the stack, and compare the results of each test (root).
 ///
@@ -52,6 +47,11 @@ impl Options {
         let has = |words: &String| words.split('/').all(|word| word == suite.name || word == part.name);
         (!self.short || part.short) && (self.only.is_empty() || self.only.iter().any(has))
     }
+
+    fn rows(&self) -> Vec<(&'static Suite, &'static Part)> {
+        let all = SUITES.iter().flat_map(|suite| suite.parts.iter().map(move |part| (suite, part)));
+        all.filter(|(suite, part)| self.wants(suite, part)).collect()
+    }
 }
 
 /// The folder into which `.ci/suites` fetches a suite.
@@ -73,8 +73,7 @@ fn missing(rows: &[(&Suite, &Part)]) -> Option<String> {
 
 /// `cargo xtask suites`.
 pub(crate) fn suites(options: &Options) -> Outcome {
-    let all = SUITES.iter().flat_map(|suite| suite.parts.iter().map(move |part| (suite, part)));
-    let rows: Vec<_> = all.filter(|(suite, part)| options.wants(suite, part)).collect();
+    let rows = options.rows();
     if rows.is_empty() {
         return Err(format!("no row has these words: {}; `--list` names them", options.only.join(" ")));
     }
@@ -85,9 +84,7 @@ pub(crate) fn suites(options: &Options) -> Outcome {
     if let Some(what) = missing(&rows) {
         return Err(format!("{what}; `.ci/setup suites` brings what is needed, as root"));
     }
-    let build =
-        ["build", "--quiet", "--locked", "--package", "millstream", "--package", "millstream-preload"];
-    run::cargo(&build).check()?;
+    run::build_launcher("dev")?;
     let (begin, count) = (now(), rows.len());
     let mut wrong = Vec::new();
     for (number, (suite, part)) in (1..).zip(rows) {
@@ -112,14 +109,12 @@ pub(crate) fn suites(options: &Options) -> Outcome {
 
 /// The step of `cargo xtask ci`.
 pub(crate) fn short() -> Outcome {
-    let rows: Vec<_> =
-        SUITES.iter().flat_map(|suite| suite.parts.iter().map(move |part| (suite, part))).collect();
-    let rows: Vec<_> = rows.into_iter().filter(|(_, part)| part.short).collect();
-    if let Some(what) = missing(&rows) {
+    let options = Options { short: true, keep_page: true, ..Options::default() };
+    if let Some(what) = missing(&options.rows()) {
         crate::left_out::tell(&format!("{what}; `.ci/setup suites` brings what is needed, as root"));
         return Ok(());
     }
-    suites(&Options { short: true, keep_page: true, ..Options::default() })
+    suites(&options)
 }
 
 /// Runs one part on the kernel and on the stack.

@@ -6,10 +6,11 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 
+use crate::run::now;
 use crate::test_report::TestReport;
 
 /// The time between two looks at processes that have ended.
@@ -168,9 +169,4 @@ fn descendants(of: u32) -> Vec<(u32, String)> {
         all.extend(descendants(pid));
     }
     all
-}
-
-#[allow(clippy::disallowed_methods, reason = "a tool that waits for other programs")]
-fn now() -> Instant {
-    Instant::now()
 }

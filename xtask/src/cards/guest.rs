@@ -204,9 +204,9 @@ impl Guest {
     /// The lines up to the one with `mark`, and that one.
     fn until(&mut self, mark: &str, limit: Duration) -> Result<(String, String), String> {
         let mut text = String::new();
-        let end = super::now() + limit;
+        let end = run::now() + limit;
         loop {
-            match self.lines.recv_timeout(end.saturating_duration_since(super::now())) {
+            match self.lines.recv_timeout(end.saturating_duration_since(run::now())) {
                 Ok(line) if line.contains(mark) => return Ok((text, line)),
                 Ok(line) => text += &(line + "\n"),
                 Err(RecvTimeoutError::Timeout) => {
