@@ -2,10 +2,10 @@
 //! `deny.toml`, in the words that cargo-deny reads too.
 
 mod advisories;
-mod license;
 
 use std::fs;
 
+use spdx::{Expression, ParseMode};
 use toml::Table;
 
 use crate::metadata::{self, Package};
@@ -29,10 +29,16 @@ pub(crate) fn deny() -> Outcome {
 
 fn license_complaint(package: &Package, allowed: &[String]) -> Option<String> {
     let stated = package.license.as_deref().unwrap_or("");
-    if license::satisfied(stated, allowed) {
+    if is_allowed(stated, allowed) {
         return None;
     }
     Some(format!("{} {}: licence `{stated}` is not allowed by deny.toml", package.name, package.version))
+}
+
+/// Returns true if the allowed licences alone meet an SPDX expression. One that cannot be read is not met.
+fn is_allowed(expression: &str, allowed: &[String]) -> bool {
+    Expression::parse_mode(expression, ParseMode::LAX)
+        .is_ok_and(|expression| expression.evaluate(|license| allowed.contains(&license.to_string())))
 }
 
 fn source_complaint(package: &Package, registries: &[String]) -> Option<String> {
@@ -46,3 +52,6 @@ fn words(rules: &Table, section: &str, key: &str) -> Vec<String> {
     let list = rules.get(section).and_then(|section| section.get(key)).and_then(|list| list.as_array());
     list.into_iter().flatten().filter_map(|word| word.as_str().map(str::to_owned)).collect()
 }
+
+#[cfg(test)]
+mod tests;

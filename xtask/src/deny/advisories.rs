@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use semver::{Version, VersionReq};
-use toml::Table;
+use serde::Deserialize;
 
 use crate::metadata::Package;
 use crate::run;
@@ -34,8 +34,10 @@ pub(super) fn complaints(packages: &[Package], ignored: &[String]) -> Result<Vec
             read += 1;
             let advisory =
                 Advisory::parse(&text).map_err(|why| format!("advisory on {}: {why}", package.name))?;
-            if advisory.concerns(&version) && !ignored.contains(&advisory.id) {
-                found.push(format!("{} {version}: {} {}", package.name, advisory.id, advisory.title));
+            let id = &advisory.advisory.id;
+            if advisory.concerns(&version) && !ignored.contains(id) {
+                let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default();
+                found.push(format!("{} {version}: {id} {title}", package.name));
             }
         }
     }
@@ -71,43 +73,37 @@ fn advisories_of(database: &Path, package: &str) -> Result<Vec<String>, String> 
     entries.map(|entry| read(entry).map_err(|error| format!("advisories on {package}: {error}"))).collect()
 }
 
+/// An advisory: the block of TOML that its text begins with.
+#[derive(Deserialize)]
 struct Advisory {
+    advisory: Facts,
+    #[serde(default)]
+    versions: Safe,
+}
+
+#[derive(Deserialize)]
+struct Facts {
     id: String,
-    title: String,
-    withdrawn: bool,
-    /// Versions without the fault.
-    safe: Vec<VersionReq>,
+    withdrawn: Option<String>,
+}
+
+/// Versions without the fault.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Safe {
+    patched: Vec<VersionReq>,
+    unaffected: Vec<VersionReq>,
 }
 
 impl Advisory {
-    /// An advisory is Markdown that begins with a block of TOML.
     fn parse(text: &str) -> Result<Self, String> {
         let block = text.split("```toml").nth(1).and_then(|rest| rest.split("```").next());
-        let table: Table =
-            block.ok_or("it has no block of TOML")?.parse().map_err(|error| format!("{error}"))?;
-        let advisory =
-            table.get("advisory").and_then(|value| value.as_table()).ok_or("it has no [advisory]")?;
-        let id = advisory.get("id").and_then(|id| id.as_str()).ok_or("it has no id")?;
-        let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default();
-        let mut safe = Vec::new();
-        for key in ["patched", "unaffected"] {
-            let list =
-                table.get("versions").and_then(|versions| versions.get(key)).and_then(|list| list.as_array());
-            for version in list.into_iter().flatten() {
-                let range = version.as_str().ok_or("a version is not text")?;
-                safe.push(VersionReq::parse(range).map_err(|error| format!("{range}: {error}"))?);
-            }
-        }
-        Ok(Advisory {
-            id: id.to_owned(),
-            title: title.to_owned(),
-            withdrawn: advisory.contains_key("withdrawn"),
-            safe,
-        })
+        toml::from_str(block.ok_or("it has no block of TOML")?).map_err(|error| error.to_string())
     }
 
     fn concerns(&self, version: &Version) -> bool {
-        !self.withdrawn && !self.safe.iter().any(|range| range.matches(version))
+        let mut safe = self.versions.patched.iter().chain(&self.versions.unaffected);
+        self.advisory.withdrawn.is_none() && !safe.any(|range| range.matches(version))
     }
 }
 

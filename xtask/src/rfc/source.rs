@@ -1,5 +1,6 @@
-//! Comments and strings of Rust source, with their items: enough of a lexer to know comments from
-//! code, braces from braces in strings, and whose comment it is.
+//! Comments and strings of Rust source, with their items.
+
+use ra_ap_rustc_lexer::{FrontmatterAllowed, LiteralKind, TokenKind, tokenize};
 
 /// Something said in the source.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -188,76 +189,31 @@ impl Reader {
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut found: Vec<Token<'_>> = Vec::new();
     let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        if first.is_whitespace() {
-            rest = rest.trim_start();
-        } else if rest.starts_with("//") {
-            let line = rest.lines().next().unwrap_or(rest);
-            let mark = ["//!", "///"].into_iter().find(|mark| line.starts_with(mark)).unwrap_or("//");
-            let said = line[mark.len()..].trim();
-            rest = &rest[line.len()..];
-            match found.last_mut() {
-                Some(Token::Comment(same, before)) if *same == mark => *before += &format!(" {said}"),
-                _ => found.push(Token::Comment(mark, said.into())),
+    for token in tokenize(text, FrontmatterAllowed::No) {
+        let (said, after) = rest.split_at(token.len as usize);
+        rest = after;
+        match token.kind {
+            TokenKind::Whitespace | TokenKind::Lifetime { .. } => {}
+            TokenKind::LineComment { .. } => {
+                let mark = ["//!", "///"].into_iter().find(|mark| said.starts_with(mark)).unwrap_or("//");
+                let said = said[mark.len()..].trim();
+                match found.last_mut() {
+                    Some(Token::Comment(same, before)) if *same == mark => *before += &format!(" {said}"),
+                    _ => found.push(Token::Comment(mark, said.into())),
+                }
             }
-        } else if rest.starts_with("/*") {
-            let end = rest.find("*/").map_or(rest.len(), |end| end + 2);
-            found.push(Token::Comment("/*", squeezed(&rest[..end])));
-            rest = &rest[end..];
-        } else if let Some((said, after)) = string(rest) {
-            found.push(Token::Text(squeezed(said)));
-            rest = after;
-        } else if first == '\'' {
-            rest = after_quote(rest);
-        } else if first.is_alphanumeric() || first == '_' {
-            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-            found.push(Token::Word(&rest[..end]));
-            rest = &rest[end..];
-        } else {
-            found.push(Token::Sign(first));
-            rest = &rest[first.len_utf8()..];
+            TokenKind::BlockComment { .. } => found.push(Token::Comment("/*", squeezed(said))),
+            TokenKind::Literal { kind: LiteralKind::Char { .. } | LiteralKind::Byte { .. }, .. } => {}
+            TokenKind::Literal { .. } if let (Some(from), Some(to)) = (said.find('"'), said.rfind('"')) => {
+                found.push(Token::Text(squeezed(&said[from + 1..to])));
+            }
+            TokenKind::Literal { .. } | TokenKind::Ident | TokenKind::RawIdent => {
+                found.push(Token::Word(said));
+            }
+            _ => found.extend(said.chars().map(Token::Sign)),
         }
     }
     found
-}
-
-/// A string at the front of `text`, raw or not: what it says, and what follows it.
-fn string(text: &str) -> Option<(&str, &str)> {
-    let body = text.trim_start_matches(['b', 'c']);
-    // A prefix is one letter, and `b` alone is a name.
-    let body = if text.len() - body.len() <= 1 { body } else { text };
-    if let Some(raw) = body.strip_prefix('r') {
-        let hashes = raw.len() - raw.trim_start_matches('#').len();
-        let inside = raw[hashes..].strip_prefix('"')?;
-        let end = inside.find(&format!("\"{}", "#".repeat(hashes))).unwrap_or(inside.len());
-        let after = (end + 1 + hashes).min(inside.len());
-        return Some((&inside[..end], &inside[after..]));
-    }
-    let inside = body.strip_prefix('"')?;
-    let mut escaped = false;
-    for (at, byte) in inside.bytes().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => return Some((&inside[..at], &inside[at + 1..])),
-            _ => {}
-        }
-    }
-    Some((inside, ""))
-}
-
-/// Behind a character or the quote of a lifetime.
-fn after_quote(text: &str) -> &str {
-    let inside = &text[1..];
-    let mut chars = inside.char_indices();
-    match (chars.next(), chars.next()) {
-        (Some((_, '\\')), Some((at, escaped))) => {
-            let body = &inside[at + escaped.len_utf8()..];
-            body.find('\'').map_or("", |end| &body[end + 1..])
-        }
-        (Some(_), Some((at, '\''))) => &inside[at + 1..],
-        _ => inside,
-    }
 }
 
 /// On one line, without what continues a string or frames a comment.

@@ -3,10 +3,13 @@
 //! To read one file of a circle is to read all of them. The table below says how many files the largest circle of
 //! a crate has; it may only shrink.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use petgraph::algo::kosaraju_scc;
+use petgraph::graphmap::DiGraphMap;
 use syn::visit::Visit;
 
 use super::imports::room;
@@ -26,7 +29,7 @@ const LARGEST: &[(&str, usize)] = &[
     ("bench", 3),
     ("preload", 39),
     ("millstream", 22),
-    ("xtask", 9),
+    ("xtask", 6),
 ];
 
 /// Folders of a crate, in the order in which they import: none imports one behind it. Files beside the crate's root
@@ -238,42 +241,13 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// Groups of files that lead to each other, the largest first (Kosaraju's algorithm).
+/// Groups of files that lead to each other, the largest first.
 fn circles<'a>(imports: &BTreeMap<&'a Path, BTreeSet<&'a Path>>) -> Vec<Vec<&'a Path>> {
-    let mut back: BTreeMap<&Path, BTreeSet<&'a Path>> = BTreeMap::new();
-    for (from, to) in imports {
-        for to in to {
-            back.entry(to).or_default().insert(from);
-        }
-    }
-    let none = BTreeSet::new();
-    let (mut order, mut seen) = (Vec::new(), BTreeSet::new());
-    for start in imports.keys() {
-        let mut walk = vec![(*start, false)];
-        while let Some((file, done)) = walk.pop() {
-            if done {
-                order.push(file);
-            } else if seen.insert(file) {
-                walk.push((file, true));
-                walk.extend(imports.get(file).unwrap_or(&none).iter().map(|next| (*next, false)));
-            }
-        }
-    }
-    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
-    for start in order.into_iter().rev() {
-        let (mut circle, mut walk) = (Vec::new(), vec![start]);
-        while let Some(file) = walk.pop() {
-            if seen.insert(file) {
-                circle.push(file);
-                walk.extend(back.get(file).unwrap_or(&none));
-            }
-        }
-        if circle.len() > SMALL {
-            circle.sort();
-            found.push(circle);
-        }
-    }
-    found.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
+    let pairs = imports.iter().flat_map(|(from, to)| to.iter().map(move |to| (*from, *to)));
+    let mut found = kosaraju_scc(&DiGraphMap::<&Path, ()>::from_edges(pairs));
+    found.retain(|circle| circle.len() > SMALL);
+    found.iter_mut().for_each(|circle| circle.sort());
+    found.sort_by_key(|circle| (Reverse(circle.len()), circle[0]));
     found
 }
 

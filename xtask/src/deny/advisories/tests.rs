@@ -16,8 +16,7 @@ fn versions_on_both_sides_of_each_edge() {
         assert_eq!(concerned(TEXT, version), hit, "{version}");
     }
     assert!(!concerned(TEXT, "1.0.0"));
-    let advisory = Advisory::parse(TEXT).unwrap();
-    assert_eq!((advisory.id.as_str(), advisory.title.as_str()), ("RUSTSEC-2099-0001", "Leaks water"));
+    assert_eq!(Advisory::parse(TEXT).unwrap().advisory.id, "RUSTSEC-2099-0001");
 }
 
 #[test]
