@@ -90,22 +90,6 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
-    /// Returns TCP_MAXSEG: the connection's, and the program's own while there is none. `conn` is its state and what it
-    /// sends in a segment.
-    pub(crate) fn max_seg(&self, fd: Fd, conn: Option<(State, u16)>) -> Result<i32, Errno> {
-        let own = self.extras(fd).max_seg.unwrap_or(self.options(fd)?.max_seg);
-        let left = match &self.object(fd)?.kind {
-            Kind::Fresh(settings) if settings.left.mss > 0 => settings.left.mss,
-            _ => 536,
-        };
-        Ok(match conn {
-            Some((state, mss)) if own == 0 || state != State::Closed => mss,
-            _ if own > 0 => own,
-            _ => left,
-        }
-        .into())
-    }
-
     /// The pending error, taken (SO_ERROR).
     pub(crate) fn take_error(&mut self, fd: Fd) -> Result<Option<Errno>, Errno> {
         Ok(match &mut self.object_mut(fd)?.kind {
