@@ -19,7 +19,6 @@ use crate::metadata::{self, Package};
 /// Files of a crate's largest circle, where that is more than two. A crate without a row has none.
 const LARGEST: &[(&str, usize)] = &[
     ("cc", 3),
-    ("tcp", 6),
     ("pio", 7),
     ("trace", 3),
     ("sock", 6),

@@ -7,10 +7,9 @@ use base::{Duration, FlowKey, Instant, Seq};
 use cc::Control;
 use wire::tcp::{Flags, Header, Segment};
 
-use super::app::App;
 use crate::fuzz::frames::{Cut, Store};
 use crate::{
-    Config, Connection, CookieJar, Counters, Cx, Disposition, Events, FastOpenAnswer, FastOpenKeys,
+    Config, Connection, CookieJar, Counters, Cx, Disposition, Error, Events, FastOpenAnswer, FastOpenKeys,
     FastOpenOffer, HostHint, Open, Pool, SocketOptions, State, TimeWait, TimeWaitAnswer, TxLimits,
 };
 
@@ -24,6 +23,53 @@ const KEPT_MAX: usize = 3;
 pub(super) struct Outgoing {
     pub(super) bytes: Vec<u8>,
     pub(super) ecn: u8,
+}
+
+/// Action of the application at its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Act {
+    /// close, whatever is under way.
+    Close,
+    /// RST.
+    Abort,
+    /// shutdown(SHUT_RD).
+    ShutRead,
+    /// shutdown(SHUT_WR), however little was written.
+    ShutWrite,
+    /// Nagle, cork and quick acknowledgments the other way round.
+    Options,
+}
+
+/// Application at one end: its plan and its progress.
+#[derive(Default)]
+pub(super) struct App {
+    /// Bytes to write, in pieces of at most `write_max`; no less, once the input is used up.
+    pub(super) total: u32,
+    pub(super) write_max: u32,
+    /// Reads at most so many bytes at once, and rests then.
+    pub(super) read_max: u32,
+    pub(super) rest: Duration,
+    /// Reads nothing for so long once this many bytes were read.
+    pub(super) stall: Option<(u32, Duration)>,
+    /// Lets go as soon as all is written, instead of at the end of the peer's stream.
+    pub(super) hasty: bool,
+    pub(super) act: Option<(Instant, Act)>,
+
+    pub(super) written: u32,
+    pub(super) read: u32,
+    /// Our half is shut.
+    pub(super) shut: bool,
+    /// The peer's stream ended, or the application stopped looking at it.
+    pub(super) done_reading: bool,
+    /// It shut its reading half: what still comes is only thrown away.
+    pub(super) drains: bool,
+    /// It ended as it should, with everything in it.
+    pub(super) finished: bool,
+    pub(super) let_go: bool,
+    pub(super) error: Option<Error>,
+    pub(super) wake: Option<Instant>,
+    pub(super) may_read: bool,
+    pub(super) may_write: bool,
 }
 
 pub(super) struct End {

@@ -21,7 +21,7 @@ use base::{Duration, Input, Instant, Rng};
 use wire::tcp::Flags;
 
 use crate::{Error, IcmpError};
-use end::End;
+use end::{Act, End};
 use judge::Judge;
 use path::{Cargo, Fate, Path};
 use plan::Opening;
@@ -119,7 +119,7 @@ pub fn pair_bytes(seed: u64) -> Vec<u8> {
 fn fair_play(pair: &Pair<'_, '_>) -> bool {
     pair.ends.iter().all(|end| {
         let app = &end.app;
-        let calm = app.act.is_none_or(|(_, act)| matches!(act, app::Act::Options | app::Act::ShutWrite));
+        let calm = app.act.is_none_or(|(_, act)| matches!(act, Act::Options | Act::ShutWrite));
         calm && !app.hasty && end.options.linger.is_none() && end.options.user_timeout == Duration::ZERO
     }) && pair.path.links.iter().all(|link| link.outage.is_none())
 }

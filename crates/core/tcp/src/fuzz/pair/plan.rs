@@ -4,8 +4,7 @@ use base::{Addr, Duration, Endpoint, FlowKey, Input, Instant, Seq, SipKey};
 use cc::{Control, Cubic, NewReno};
 use wire::tcp::FastOpen;
 
-use super::app::{Act, App};
-use super::end::End;
+use super::end::{Act, App, End};
 use super::path::Link;
 use crate::{
     Config, CookieJar, EcnPolicy, FastOpenKeys, FastOpenOffer, Pool, Quirks, SocketOptions, TxLimits,
