@@ -291,8 +291,8 @@ impl Connection {
         }
         self.request(Due::DATA);
         self.bits.put(Bits::DATED, self.options.has(Switch::DATED));
-        if self.options.rcvbuf != 0 {
-            self.rcv.set_limit(self.options.rcvbuf);
+        if self.options.rcvbuf() != 0 {
+            self.rcv.set_limit(self.options.rcvbuf());
         }
         self.make_room_for_lowat(cx);
         if own_times {
@@ -300,8 +300,8 @@ impl Connection {
         }
         self.refresh_pacing(cx);
         self.heed_defaults(cx.config);
-        if self.options.sndbuf != 0 {
-            self.snd.buffer_mut().set_limit(self.options.sndbuf);
+        if self.options.sndbuf() != 0 {
+            self.snd.buffer_mut().set_limit(self.options.sndbuf());
         }
         if self.options.has(Switch::NODELAY) && !old.has(Switch::NODELAY) && self.snd.unsent() > 0 {
             // What waits leaves, even under a cork (tcp(7)).
@@ -314,7 +314,7 @@ impl Connection {
             // Until a gap in the data asks for quick acknowledgments again, as on Linux.
             self.rcv.set_quick(0);
         }
-        if self.state() != State::SynSent && self.options.max_seg != old.max_seg {
+        if self.state() != State::SynSent && self.options.max_seg() != old.max_seg() {
             self.refresh_mss(cx.config);
         }
         self.keepalive.restart();
@@ -357,7 +357,7 @@ impl Connection {
         if cx.pool.is_scarce() {
             return self.fit_send_buffer(cx);
         }
-        let limit = match self.options.sndbuf {
+        let limit = match self.options.sndbuf() {
             0 => self.snd.buffer().limit().max(self.grown_limit(cx)),
             fixed => fixed,
         };

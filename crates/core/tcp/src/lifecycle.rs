@@ -157,7 +157,7 @@ impl Connection {
         self.snd.agree(peer_mss, scale.map_or(0, |shift| shift.min(MAX_SHIFT)));
         self.refresh_mss(cx.config);
         self.rcv.set_mss(self.snd.mss().min(path::RCV_MSS_GUESS));
-        if cx.config.quirks.round_rcvbuf && self.options.rcvbuf == 0 {
+        if cx.config.quirks.round_rcvbuf && self.options.rcvbuf() == 0 {
             let each = self.advertised_mss().min(peer_mss);
             self.rcv.set_limit(self.rcv.limit().next_multiple_of(each.into()));
         }

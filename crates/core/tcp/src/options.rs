@@ -145,16 +145,16 @@ pub(crate) struct PackedOptions {
     user_timeout_ms: u32,
     /// `u32::MAX` means no linger.
     linger_ms: u32,
-    pub(crate) rcvbuf: u32,
-    pub(crate) sndbuf: u32,
+    rcvbuf: u32,
+    sndbuf: u32,
     notsent_lowat: u32,
     /// `u32::MAX` means none.
     window_clamp: u32,
-    pub(crate) rcv_lowat: u32,
-    pub(crate) max_seg: u16,
-    pub(crate) keep_count: u8,
-    pub(crate) syn_count: u8,
-    pub(crate) tos: u8,
+    rcv_lowat: u32,
+    max_seg: u16,
+    keep_count: u8,
+    syn_count: u8,
+    tos: u8,
     ttl: u8,
     on: Switch,
 }
@@ -230,6 +230,12 @@ impl PackedOptions {
         self.window_clamp
     }
 
+    /// Do both show alike in a SYN?
+    #[inline]
+    pub(crate) fn opens_as(&self, other: &PackedOptions) -> bool {
+        self.max_seg == other.max_seg && (self.tos, self.ttl) == (other.tos, other.ttl)
+    }
+
     pub(crate) fn unpack(&self) -> SocketOptions {
         SocketOptions {
             nodelay: self.has(Switch::NODELAY),
@@ -289,6 +295,48 @@ impl PackedOptions {
     /// SO_LINGER of zero seconds.
     pub(crate) fn lingers_no_time(&self) -> bool {
         self.linger_ms == 0
+    }
+
+    /// SO_RCVBUF, bytes; 0 means autotuned.
+    #[inline(always)]
+    pub(crate) fn rcvbuf(&self) -> u32 {
+        self.rcvbuf
+    }
+
+    /// SO_SNDBUF, bytes; 0 means autotuned.
+    #[inline(always)]
+    pub(crate) fn sndbuf(&self) -> u32 {
+        self.sndbuf
+    }
+
+    /// SO_RCVLOWAT, bytes.
+    #[inline(always)]
+    pub(crate) fn rcv_lowat(&self) -> u32 {
+        self.rcv_lowat
+    }
+
+    /// TCP_MAXSEG, bytes; 0 means the path's.
+    #[inline(always)]
+    pub(crate) fn max_seg(&self) -> u16 {
+        self.max_seg
+    }
+
+    /// TCP_KEEPCNT.
+    #[inline(always)]
+    pub(crate) fn keep_count(&self) -> u8 {
+        self.keep_count
+    }
+
+    /// TCP_SYNCNT; 0 means the default.
+    #[inline(always)]
+    pub(crate) fn syn_count(&self) -> u8 {
+        self.syn_count
+    }
+
+    /// IP_TOS.
+    #[inline(always)]
+    pub(crate) fn tos(&self) -> u8 {
+        self.tos
     }
 
     pub(crate) fn ttl(&self) -> u8 {

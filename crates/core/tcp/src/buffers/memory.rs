@@ -44,7 +44,7 @@ impl Connection {
     pub(crate) fn fit_send_buffer(&mut self, cx: &mut Cx<'_>) {
         let usable = self.snd.flight().saturating_add(self.snd.window().min(self.control.window().cwnd));
         let most = usable.min(cx.pool.share()).max(least(self.snd.mss()));
-        let wanted = match self.options.sndbuf {
+        let wanted = match self.options.sndbuf() {
             0 => self.grown_limit(cx),
             fixed => fixed,
         };

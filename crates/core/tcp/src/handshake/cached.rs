@@ -84,8 +84,7 @@ impl CachedState {
         let (was, is) = (&self.start, conn);
         was.bits == is.bits
             && (was.rcv_scale, was.path_mtu) == (is.rcv.scale(), is.snd.path_mtu())
-            && was.options.max_seg == is.options.max_seg
-            && (was.options.tos, was.options.ttl()) == (is.options.tos, is.options.ttl())
+            && was.options.opens_as(&is.options)
     }
 }
 

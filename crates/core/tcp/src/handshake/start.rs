@@ -24,7 +24,7 @@ impl Start {
     #[inline(always)]
     pub(crate) fn of(config: &Config, options: &SocketOptions, path_mtu: u16) -> Start {
         let options = PackedOptions::from(options);
-        let greatest = if options.rcvbuf == 0 { config.rcvbuf.1 } else { options.rcvbuf };
+        let greatest = if options.rcvbuf() == 0 { config.rcvbuf.1 } else { options.rcvbuf() };
         let mut bits = config.offered();
         bits.put(Bits::DATED, options.has(Switch::DATED));
         Start {
@@ -33,8 +33,8 @@ impl Start {
             quick: if options.has(Switch::NO_QUICKACK) { 0 } else { config.quick_acks },
             rcv_scale: shift_for(greatest.min(options.clamp())),
             path_mtu,
-            rcvbuf: if options.rcvbuf == 0 { config.rcvbuf.0 } else { options.rcvbuf },
-            sndbuf: if options.sndbuf == 0 { config.sndbuf.0 } else { options.sndbuf },
+            rcvbuf: if options.rcvbuf() == 0 { config.rcvbuf.0 } else { options.rcvbuf() },
+            sndbuf: if options.sndbuf() == 0 { config.sndbuf.0 } else { options.sndbuf() },
         }
     }
 }

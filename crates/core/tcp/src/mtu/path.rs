@@ -53,7 +53,7 @@ impl Connection {
     /// Bytes that a packet of `mtu` has room for behind headers without options, and that the application allows.
     fn payload_of(&self, mtu: u16) -> u16 {
         let mss = mtu.saturating_sub(headers(self.key())).max(MIN_MSS);
-        if self.options.max_seg == 0 { mss } else { mss.min(self.options.max_seg.max(MIN_MSS)) }
+        if self.options.max_seg() == 0 { mss } else { mss.min(self.options.max_seg().max(MIN_MSS)) }
     }
 
     /// Bytes of the options that every segment carries; `counters` of them are accurate ECN's.

@@ -45,7 +45,7 @@ impl Connection {
             len: plan.len,
             mss: if plan.mss == 0 { self.snd.mss() } else { plan.mss },
             class: plan.class,
-            tos: self.options.tos & DSCP,
+            tos: self.options.tos() & DSCP,
             ttl: self.options.ttl(),
             retransmit: plan.retransmit,
         }

@@ -47,8 +47,8 @@ impl Connection {
 
     /// SO_RCVLOWAT fits into the buffer twice, as far as the settings allow.
     pub(crate) fn make_room_for_lowat(&mut self, cx: &Cx<'_>) {
-        if self.options.rcvbuf == 0 && self.options.rcv_lowat > self.rcv.limit() / 2 {
-            let twice = self.options.rcv_lowat.saturating_mul(2);
+        if self.options.rcvbuf() == 0 && self.options.rcv_lowat() > self.rcv.limit() / 2 {
+            let twice = self.options.rcv_lowat().saturating_mul(2);
             self.rcv.set_limit(self.rcv.limit().max(twice.min(cx.config.rcvbuf.1)));
         }
     }
@@ -56,7 +56,7 @@ impl Connection {
     /// Is there enough to wake the application? A mark that the buffer could not reach counts as half of the
     /// buffer.
     pub(crate) fn is_worth_reading(&self) -> bool {
-        let mark = self.options.rcv_lowat;
+        let mark = self.options.rcv_lowat();
         mark <= 1 || self.rcv.readable() >= mark.min(self.buffer_limit() / 2)
     }
 
@@ -230,7 +230,7 @@ impl Connection {
         let target = round.saturating_mul(if growing { 4 } else { 2 });
         let target = target.saturating_add(SLACK * u32::from(self.rcv.mss())).min(cx.config.rcvbuf.1);
         // Memory that other connections may need is not promised.
-        if self.options.rcvbuf == 0 && !cx.pool.is_scarce() {
+        if self.options.rcvbuf() == 0 && !cx.pool.is_scarce() {
             self.rcv.set_limit(self.rcv.limit().max(target));
         }
     }

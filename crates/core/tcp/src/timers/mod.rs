@@ -246,7 +246,7 @@ impl Connection {
 
     /// Returns how often the SYN or SYN-ACK goes again.
     pub(crate) fn opening_limit(&self, config: &Config) -> u8 {
-        match (self.state(), self.options.syn_count) {
+        match (self.state(), self.options.syn_count()) {
             (State::SynReceived, 0) => config.synack_retries,
             (_, 0) => config.syn_retries,
             (_, count) => count,
@@ -422,7 +422,7 @@ impl Connection {
             return;
         }
         let overdue = self.options.has_user_timeout() && silent >= self.options.user_timeout();
-        let failed = self.keepalive.0 >= self.options.keep_count || (overdue && self.keepalive.0 > 0);
+        let failed = self.keepalive.0 >= self.options.keep_count() || (overdue && self.keepalive.0 > 0);
         if failed {
             cx.counters.keepalive_failures += 1;
             self.fail(cx, self.silence());
