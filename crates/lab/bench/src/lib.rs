@@ -29,7 +29,6 @@ pub mod programs;
 pub mod same;
 pub mod scale;
 pub mod smol;
-pub mod trace;
 pub mod walk;
 pub mod wire;
 
@@ -145,11 +144,5 @@ pub const ALL: &[Bench] = &[
         help: "One bulk flow: tap with offloads and veth without, beside the kernel's.",
         needs_tools: true,
         run: link::bulk,
-    },
-    Bench {
-        name: "trace",
-        help: "One bulk flow with SIFTR off and on, and with a capture, in turns.",
-        needs_tools: true,
-        run: trace::run,
     },
 ];

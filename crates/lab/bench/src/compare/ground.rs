@@ -250,13 +250,7 @@ impl Field {
 }
 
 /// Runs the client; figures of the time in which it measured.
-pub(crate) fn measure(
-    bed: &Bed,
-    client: &Path,
-    server: &Server,
-    load: &Load,
-    seconds: f64,
-) -> Result<Figures, String> {
+fn measure(bed: &Bed, client: &Path, server: &Server, load: &Load, seconds: f64) -> Result<Figures, String> {
     let (n, secs, count) = (load.connections.to_string(), seconds.to_string(), CLIENT_ADDRS.to_string());
     let mut args = vec![load.mode, SERVER_ADDR, "80", &n, &secs, CLIENT_BASE, &count];
     args.extend(load.more.iter().map(String::as_str));
