@@ -14,31 +14,20 @@ use crate::spec::{SpecError, Task};
 
 /// The key `siftr`: every host keeps a log.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct Siftr {
     /// The format: `siftr-1.2`, `freebsd-9.3`, `siftr-1.2.4`, `siftr-1.3` or `teacup`.
-    #[serde(default = "teacup")]
     pub profile: String,
     /// Of how many packets of a flow one is logged.
-    #[serde(default = "one")]
     pub ppl: u32,
     /// Packets are hashed.
-    #[serde(default)]
     pub genhashes: bool,
 }
 
 impl Default for Siftr {
     fn default() -> Siftr {
-        Siftr { profile: teacup(), ppl: one(), genhashes: false }
+        Siftr { profile: Profile::Teacup.name().into(), ppl: 1, genhashes: false }
     }
-}
-
-fn teacup() -> String {
-    Profile::Teacup.name().into()
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// How the key wants logs to be.
