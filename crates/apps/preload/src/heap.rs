@@ -17,10 +17,8 @@ struct Heap {
 unsafe impl Sync for Heap {}
 
 #[global_allocator]
-static HEAP: Heap = Heap {
-    lock: UnsafeCell::new(PTHREAD_MUTEX_INITIALIZER),
-    blocks: UnsafeCell::new(Dlmalloc::new()),
-};
+static HEAP: Heap =
+    Heap { lock: UnsafeCell::new(PTHREAD_MUTEX_INITIALIZER), blocks: UnsafeCell::new(Dlmalloc::new()) };
 
 thread_local! {
     /// This thread has the lock for as long as it forks.

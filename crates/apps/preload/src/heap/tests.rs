@@ -44,9 +44,7 @@ fn blocks_share_nothing_and_keep_their_bytes() {
             (zeroed, _) => {
                 let layout = Layout::from_size_align(size, 1 << (random(&mut seed) % 14)).unwrap();
                 // SAFETY: the size is not zero.
-                let new = unsafe {
-                    if zeroed == 2 { HEAP.alloc_zeroed(layout) } else { HEAP.alloc(layout) }
-                };
+                let new = unsafe { if zeroed == 2 { HEAP.alloc_zeroed(layout) } else { HEAP.alloc(layout) } };
                 assert!((new as usize).is_multiple_of(layout.align()), "{layout:?}");
                 if zeroed == 2 {
                     check(new as usize, layout, 0);
