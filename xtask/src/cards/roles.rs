@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::dpdk;
 use super::events;
 use super::guest::{Answer, GUEST4, GUEST6, Guest, HOST4, HOST6};
@@ -184,7 +186,8 @@ fn load(guest: &mut Guest, millstream: &str, setting: &Setting<'_>) -> Result<Ou
         if answer.status != 0 {
             return Ok(refusal(&answer));
         }
-        let (done, errors) = (number(&answer.text, "requests"), number(&answer.text, "errors"));
+        let said = object(&answer.text);
+        let (done, errors) = (said["requests"].as_u64(), said["errors"].as_u64());
         let enough = done.is_some_and(|done| done >= u64::from(requests));
         if !enough || server.served() < u64::from(requests) || errors != Some(0) {
             let done = done.map_or("no".into(), |done| done.to_string());
@@ -195,7 +198,8 @@ fn load(guest: &mut Guest, millstream: &str, setting: &Setting<'_>) -> Result<Ou
                  errors {errors}"
             )));
         }
-        let shares = numbers(&answer.text, "core_requests");
+        let shares = said["core_requests"].as_array().into_iter().flatten();
+        let shares: Vec<u64> = shares.filter_map(Value::as_u64).collect();
         if shares.len() != *cores as usize || !is_even(&shares) {
             return Ok(Outcome::Dead(format!("the cores' shares of the requests to {host} are {shares:?}")));
         }
@@ -222,19 +226,10 @@ pub(super) fn with(way: &str, told: &[String]) -> String {
     [&[way.to_string()], told].concat().join("; ")
 }
 
-/// The numbers of the list behind a name in JSON.
-fn numbers(text: &str, name: &str) -> Vec<u64> {
-    let list = text.split(&format!("\"{name}\":[")).nth(1).and_then(|rest| rest.split(']').next());
-    list.into_iter()
-        .flat_map(|list| list.split(','))
-        .filter_map(|number| number.trim().parse().ok())
-        .collect()
-}
-
-/// The number behind a name in JSON.
-pub(super) fn number(text: &str, name: &str) -> Option<u64> {
-    let after = text.split(&format!("\"{name}\":")).nth(1)?;
-    after.trim_start().split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+/// The object of JSON among the lines that a program said.
+fn object(text: &str) -> Value {
+    let mut objects = text.lines().filter(|line| line.starts_with('{'));
+    objects.find_map(|line| serde_json::from_str(line).ok()).unwrap_or_default()
 }
 
 /// By which way the link that is open has its packets: the kernel knows of XDP programs.

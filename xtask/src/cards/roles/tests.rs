@@ -16,9 +16,9 @@ fn silence_and_panics_are_no_refusals() {
 }
 
 #[test]
-fn numbers_in_json() {
-    assert_eq!(number(r#"{"requests": 40,"errors": 3}"#, "errors"), Some(3));
-    assert_eq!(number("{}", "errors"), None);
-    assert_eq!(numbers(r#"{"core_requests":[40, 3],"errors":3}"#, "core_requests"), [40, 3]);
-    assert!(numbers("{}", "core_requests").is_empty());
+fn the_object_among_the_lines() {
+    let said =
+        object("a word\n{\"requests\": 40,\"core_requests\":[40, 3],\"errors\":3}\r\nmillstream: {}\n");
+    assert_eq!((said["requests"].as_u64(), said["core_requests"][1].as_u64()), (Some(40), Some(3)));
+    assert!(object("{ not this").is_null());
 }
