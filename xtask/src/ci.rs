@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
-use crate::{
-    Outcome, cards, deny, differ, extending, lab, left_out, pgo, python, rfc, run, suites, tidy, wasm,
-};
+use crate::{Outcome, cards, deny, differ, extending, lab, left_out, python, rfc, run, suites, tidy, wasm};
 
 struct Step {
     name: &'static str,
@@ -144,7 +142,7 @@ fn dpdk_hosts() -> Outcome {
 }
 
 fn differ_calls() -> Outcome {
-    if !pgo::is_root()? {
+    if !run::is_root()? {
         left_out::tell(
             "programs of calls need network namespaces: `sudo cargo xtask ci differ-calls` runs them",
         );
@@ -154,7 +152,7 @@ fn differ_calls() -> Outcome {
 }
 
 fn differ_packets() -> Outcome {
-    if !pgo::is_root()? {
+    if !run::is_root()? {
         left_out::tell(
             "generated peers need a network namespace: `sudo cargo xtask ci differ-packets` runs them",
         );

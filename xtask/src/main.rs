@@ -12,7 +12,6 @@ mod lab;
 mod left_out;
 mod metadata;
 mod outcome;
-mod pgo;
 mod python;
 mod rfc;
 mod run;
@@ -109,8 +108,6 @@ enum Command {
     /// The functions that a segment passes on its way, counted in the built program
     #[command(override_usage = "cargo xtask walk [in] [out]")]
     Walk(Passed),
-    /// Build everything laid out by what it does under load (profile-guided), into target/pgo
-    Pgo,
 }
 
 /// Arguments that another program reads.
@@ -142,7 +139,6 @@ fn main() -> ExitCode {
         Command::Suites(options) => suites::suites(&options),
         Command::Differ(Passed { arguments }) => differ::differ(&arguments),
         Command::Walk(Passed { arguments }) => benchmark(&[], &[vec!["walk".into()], arguments].concat()),
-        Command::Pgo => pgo::pgo(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -34,6 +34,10 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+pub(crate) fn is_root() -> Result<bool, String> {
+    Ok(tool("id").args(["-u"]).output()?.trim() == "0")
+}
+
 /// Builds the command, and the library that `millstream run` has programs load.
 pub(crate) fn build_launcher(profile: &str) -> Outcome {
     let build = ["build", "--quiet", "--locked", "--profile", profile];
