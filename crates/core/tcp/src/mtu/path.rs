@@ -74,7 +74,7 @@ impl Connection {
             return self.snd.mss();
         }
         let own = self.payload_of(self.route_mtu());
-        let mss = if self.options.max_seg > 0 { own } else { own.min(default_mss(self.key())) };
+        let mss = if self.options.max_seg() > 0 { own } else { own.min(default_mss(self.key())) };
         mss - self.options_len(0)
     }
 
