@@ -235,8 +235,9 @@ impl Connection {
 
     fn look_for_fin(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         if !self.state().may_receive() {
-            if seg.flags.has(Flags::FIN) && self.state() != State::Closed {
-                // Again: our acknowledgment was lost.
+            let is_old = (seg.seq + seg.payload.len() as u32).before(self.rcv.nxt());
+            if seg.flags.has(Flags::FIN) && is_old && self.state() != State::Closed {
+                // Again: our acknowledgment was lost. One further on is ignored.
                 self.request(Due::ACK);
             }
             return;

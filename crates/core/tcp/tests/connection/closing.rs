@@ -158,6 +158,12 @@ fn a_repeated_fin_changes_nothing() {
         rig.assert_state(State::CloseWait);
         rig.pass(ms(700));
     }
+    // Nothing follows a FIN (RFC 9293, section 3.6).
+    for text in [&[][..], &[1; 10]] {
+        rig.inject(rig.segment(FIN_ACK, text));
+        rig.none();
+        rig.assert_state(State::CloseWait);
+    }
 }
 
 /// RFC 9293, section 3.10.7.4: what lies before RCV.NXT is answered, also where it ends at the number of the FIN.
