@@ -112,6 +112,10 @@ impl Connection {
         }
         if self.is_first_syn(seg) {
             if seg.flags.has(Flags::ACK) {
+                if !self.acknowledges_syn(seg) {
+                    // No half of this connection: one answer, from here or from the fifth check.
+                    return if self.bits.has(Bits::ACTIVE) { self.challenge_syn(cx) } else { Ok(()) };
+                }
                 // The other half of a simultaneous open. It wants to hear that its SYN-ACK arrived, and that the
                 // number of its SYN came before (RFC 2883).
                 self.report_duplicate(cx.config, seg.seq, seg.seq + 1);
@@ -122,8 +126,7 @@ impl Connection {
             if self.bits.has(Bits::ACTIVE) {
                 // The SYN that crossed ours is old, and the first check has it acknowledged. The timer repeats our
                 // SYN-ACK.
-                self.challenge(cx, Cause::Syn);
-                return Err(DropReason::BadSyn);
+                return self.challenge_syn(cx);
             }
             // It was sent again, so our answer must echo the later timestamp: the peer's round trip began there.
             if let Some(ts) = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS)) {
@@ -149,6 +152,11 @@ impl Connection {
         if self.bits.has(Bits::ACCECN) && !owed && self.is_due(Due::ACK) && self.is_syn_ack_again(seg) {
             self.meet_syn_ack_again(seg);
         }
+        Err(DropReason::BadSyn)
+    }
+
+    fn challenge_syn(&mut self, cx: &mut Cx<'_>) -> Check {
+        self.challenge(cx, Cause::Syn);
         Err(DropReason::BadSyn)
     }
 }

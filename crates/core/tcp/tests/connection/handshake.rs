@@ -221,6 +221,23 @@ fn an_ack_of_what_we_never_sent_is_reset_in_syn_received() {
     }
 }
 
+/// A SYN-ACK with the number of the peer's SYN: of a passive open it is reset, and when SYNs have crossed challenged.
+#[test]
+fn a_syn_ack_of_what_we_never_sent_gets_one_answer_in_syn_received() {
+    let mut rig = Setup::default().syn_received();
+    rig.inject(Segment { seq: PEER, ack: OURS, ..rig.segment(SYN_ACK, &[]) });
+    let reset = rig.one();
+    assert_eq!((reset.flags, reset.seq), (Flags::RST, OURS));
+    rig.assert_state(State::SynReceived);
+    let mut rig = Setup::default().syn_sent();
+    rig.inject(rig.segment(Flags::SYN, &[]));
+    rig.sent();
+    rig.inject(Segment { ack: OURS + 1000, ..rig.segment(SYN_ACK, &[]) });
+    let answer = rig.one();
+    assert!(answer.is_pure_ack() && answer.ack == PEER + 1);
+    rig.assert_state(State::SynReceived);
+}
+
 /// RFC 9293, MUST-11.
 #[test]
 fn a_reset_ends_syn_received() {
