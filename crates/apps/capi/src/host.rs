@@ -17,7 +17,7 @@ pub(crate) struct Threads;
 impl Park for Threads {
     fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken {
         match runner::sleep(fds, timeout) {
-            Woken::Signal if restarts && !signals_end_calls() => Woken::Stack,
+            Woken::Signal if restarts && !signals_end_calls() => Woken::Restart,
             woken => woken,
         }
     }

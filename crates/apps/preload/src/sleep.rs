@@ -100,8 +100,12 @@ pub(crate) fn on_stack(fds: &[RawFd], timeout: Option<Duration>, restarts: bool)
     let (process, ran) = (forks(), Ran::so_far());
     let ended = ppoll(&mut rows, 0, timeout, null()) < 0 && errno() == libc::EINTR;
     // In a child, which a handler has made, the call has nothing to go on with: the stack is the parent's.
-    let ends = ended && (!restarts || ran.ends_calls()) || forks() != process;
-    if ends { Woken::Signal } else { Woken::Stack }
+    match ended {
+        _ if forks() != process => Woken::Signal,
+        true if !restarts || ran.ends_calls() => Woken::Signal,
+        true => Woken::Restart,
+        false => Woken::Stack,
+    }
 }
 
 /// The sleep of a call that waits for descriptors of the kernel's too: `rows` begins with those, and ends with room for

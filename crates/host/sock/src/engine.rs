@@ -56,6 +56,8 @@ pub struct Engine<T: Transport = Core> {
     pipes: Slab<Pipe>,
     notices: Vec<Notice>,
     pub(crate) waiting: Waiting,
+    /// The attempt under way is of a call that goes on behind a signal: as on Linux it ends with what it has.
+    pub(crate) anew: bool,
 }
 
 impl<T: Transport> Engine<T> {
@@ -74,6 +76,7 @@ impl<T: Transport> Engine<T> {
             // Grown by the thread that turns the core: in memory of that thread's, apart from other cores' lists.
             notices: Vec::new(),
             waiting: Waiting::default(),
+            anew: false,
         }
     }
 

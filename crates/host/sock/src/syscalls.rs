@@ -94,6 +94,9 @@ fn send_all<M: Mode>(
         flags.dont_wait,
         |e| e.extras(fd).send,
         |engine| {
+            if engine.anew && sent > 0 {
+                return Ok(sent);
+            }
             // Who found it full goes on when there is as much room as a poll would tell of, and not for every segment.
             if full && !engine.tells_room(fd) {
                 return Err(Errno::EAGAIN);
@@ -481,6 +484,9 @@ fn receive<M: Mode>(
         |engine| {
             if std::mem::replace(&mut has_slept, true) && engine.was_disconnected(fd) {
                 return if got > 0 { Ok(got) } else { Err(Errno::EPIPE) };
+            }
+            if engine.anew && got > 0 {
+                return Ok(got);
             }
             loop {
                 // As on Linux, an error behind bytes is the next call's: a read here would take it.

@@ -51,6 +51,7 @@ pub use pinned::PinnedLeader;
 use pio::Role;
 pub use ring::{Nap, Sleeper};
 use stack::Row;
+use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -412,12 +413,30 @@ impl<M: Machine> Runner<M> {
         restarts: bool,
         attempt: Attempt<'_, M, R>,
     ) -> Result<R, Errno> {
-        let mut sleep = |fds: &[RawFd], left| self.park.sleep(fds, left, restarts);
-        self.wait_beside(on, timeout, &mut sleep, attempt).map_err(|ended| match ended {
+        let anew = Cell::new(false);
+        let mut sleep = |fds: &[RawFd], left| {
+            let woken = self.park.sleep(fds, left, restarts);
+            anew.set(anew.get() || woken == Woken::Restart);
+            woken
+        };
+        // A call that is made anew waits no more if its socket does not block by now.
+        let mut attempt = |engine: &mut Engine<M::Below>| {
+            engine.anew = anew.take();
+            let done = attempt(engine);
+            let is_anew = std::mem::take(&mut engine.anew);
+            match done {
+                Err(Errno::EAGAIN) if is_anew && on.is_some_and(|fd| engine.nonblocking(fd) == Ok(true)) => {
+                    Ok(None)
+                }
+                done => done.map(Some),
+            }
+        };
+        let done = self.wait_beside(on, timeout, &mut sleep, &mut attempt).map_err(|ended| match ended {
             Ended::Time | Ended::Beside => Errno::EAGAIN,
             Ended::Signal => Errno::EINTR,
             Ended::Failed(errno) => errno,
-        })
+        })?;
+        done.ok_or(Errno::EAGAIN)
     }
 
     /// The wait of all threads: attempts; turns the core if this thread leads; sleeps.
@@ -483,7 +502,7 @@ impl<M: Machine> Runner<M> {
                 engine.busy_poll.on_sleep(now);
             }
             match self.sleep(shared, waiter, on, sleep) {
-                Ok(Woken::Stack) => {}
+                Ok(Woken::Stack | Woken::Restart) => {}
                 Ok(Woken::Beside) => return Err(Ended::Beside),
                 Ok(Woken::Signal) => return Err(Ended::Signal),
                 Err(errno) => return Err(Ended::Failed(errno)),

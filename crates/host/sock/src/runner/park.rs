@@ -11,6 +11,8 @@ use std::os::fd::RawFd;
 pub enum Woken {
     /// Something for the stack, or time to look again.
     Stack,
+    /// A signal behind which the call goes on, as if it were made anew.
+    Restart,
     /// One of the program's own descriptors.
     Beside,
     /// A signal, and the call that sleeps is not to be continued.

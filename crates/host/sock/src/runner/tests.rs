@@ -324,7 +324,7 @@ struct Alone(VirtualClock);
 impl Park for Alone {
     fn sleep(&self, _: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken {
         self.0.advance(timeout.unwrap_or(Duration::from_millis(1)));
-        if restarts { Woken::Stack } else { Woken::Signal }
+        if restarts { Woken::Restart } else { Woken::Signal }
     }
 
     fn bell(&self) -> Option<Sleeper> {
@@ -350,6 +350,22 @@ fn alone() -> (Runner, Fd, Peer, VirtualClock) {
     assert_eq!(sockets.connect(fd, PEER), Ok(()));
     sockets.set_nonblocking(fd, false).unwrap();
     (sockets, fd, peer, clock)
+}
+
+#[test]
+fn a_call_that_is_made_anew_waits_no_more_if_its_socket_does_not_block() {
+    for (at, last) in [(1, 2), (3, 3)] {
+        let (sockets, fd, _peer, _) = alone();
+        let mut tries = 0;
+        let ended = sockets.wait_for(Some(fd), None, |engine| {
+            tries += 1;
+            if tries == at {
+                engine.object_mut(fd)?.nonblocking = true;
+            }
+            Err::<(), _>(Errno::EAGAIN)
+        });
+        assert_eq!((ended, tries), (Err(Errno::EAGAIN), last));
+    }
 }
 
 #[test]
