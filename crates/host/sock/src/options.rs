@@ -378,8 +378,11 @@ impl<T: Transport> Engine<T> {
             match id {
                 Id::NoDelay if v != 0 => self.push(fd),
                 Id::Cork if v == 0 => self.uncork(fd),
-                Id::RcvLowat if options.rcv_lowat > 1 || self.extras(fd).too_few > 0 => {
-                    self.change_extras(fd, |e| e.too_few = options.rcv_lowat - 1)?;
+                Id::RcvLowat => {
+                    if options.rcv_lowat > 1 || self.extras(fd).too_few > 0 {
+                        self.change_extras(fd, |e| e.too_few = options.rcv_lowat - 1)?;
+                    }
+                    self.tell_readable(fd)?;
                 }
                 _ => {}
             }

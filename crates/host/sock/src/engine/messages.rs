@@ -1,12 +1,12 @@
 //! Metadata of messages: hints with bytes sent, reports about them (the error queue of recvmsg(2)), and
 //! what is told with those received.
 
-use super::Engine;
+use super::{Engine, edges};
 use crate::Errno;
 use crate::object::{Dates, Extras, Kind};
-use crate::sockets::{ErrorReport, Fd, Received, SendFlags};
+use crate::sockets::{ErrorReport, Fd, Ready, Received, SendFlags};
 use crate::transport::Transport;
-use tcp::{Hints, Report, Stamps};
+use tcp::{Events, Hints, Report, Stamps};
 
 /// SOF_TIMESTAMPING_* of include/uapi/linux/net_tstamp.h.
 pub(crate) mod sof {
@@ -141,6 +141,15 @@ impl<T: Transport> Engine<T> {
                 self.core.push(self.now(), conn);
             }
         }
+    }
+
+    /// What can be read is an edge again, as with each setting of SO_RCVLOWAT on Linux.
+    pub(crate) fn tell_readable(&mut self, fd: Fd) -> Result<(), Errno> {
+        let object = self.index(fd)?;
+        if self.stream(fd).is_ok() && self.readiness(object).any(Ready::IN) {
+            self.mark(object, edges(Events::READABLE));
+        }
+        Ok(())
     }
 
     /// See [`crate::Sockets::recv_error`].
