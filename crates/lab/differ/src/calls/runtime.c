@@ -73,7 +73,9 @@ static int is_hidden;
 static volatile int now_at, handled;
 static __thread int pipes;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char *edge, big[70000];
+/* Zeros that fill a connection, and room for what arrives: no program sends what another one has received. */
+static char *edge, room[70000];
+static const char zeros[sizeof room];
 
 static long round_trip(void);
 
@@ -110,12 +112,32 @@ static const char *error(void)
     return name ? name : "?";
 }
 
+/*
+ * Has the peer data that its window takes, and nothing under way? Its kernel sends by itself, and may put it off: no
+ * packet tells of that.
+ */
+static int is_put_off(void)
+{
+    /* Of the kernel's struct tcp_info: tcpi_snd_mss, tcpi_unacked, tcpi_notsent_bytes and tcpi_snd_wnd. */
+    enum { SND_MSS = 4, UNACKED = 6, NOTSENT = 36, SND_WND = 57 };
+    for (int i = 0; i < SLOTS; i++) {
+        uint32_t info[64] = { 0 };
+        socklen_t len = sizeof info;
+        if (p[i] < 0 || RAW(getsockopt, p[i], IPPROTO_TCP, TCP_INFO, info, &len) < 0 || len <= 4 * SND_WND)
+            continue;
+        uint32_t full = info[SND_MSS];
+        if (full > 0 && info[UNACKED] == 0 && info[NOTSENT] >= full && info[SND_WND] >= full)
+            return 1;
+    }
+    return 0;
+}
+
 /* A round trip, unless one brought nothing and was alone on the link, or four brought nothing; errno stays. */
 static int again(int *quiet)
 {
     static long others;
     int e = errno;
-    if (*quiet == 4 || (*quiet > 0 && others == 0))
+    if ((*quiet >= 4 || (*quiet > 0 && others == 0)) && !is_put_off())
         return 0;
     others = round_trip();
     errno = e;
@@ -489,7 +511,7 @@ static void s_stuff(struct task *t, const long *a)
     int quiet = 0, off = 0;
     setsockopt(f[a[0]], IPPROTO_TCP, TCP_CORK, &off, sizeof off);
     do
-        while ((n = send(f[a[0]], big, sizeof big, MSG_DONTWAIT)) > 0)
+        while ((n = send(f[a[0]], zeros, sizeof zeros, MSG_DONTWAIT)) > 0)
             quiet = 0, all += n;
     while (again(&quiet) && all < 50000000);
     say(t, " %s", all > MUCH ? "much" : all ? "some" : "nothing");
@@ -502,7 +524,7 @@ static void s_drain(struct task *t, const long *a)
     long n = 0, all = 0;
     int quiet = 0;
     do
-        while ((n = recv(f[a[0]], big, sizeof big, MSG_DONTWAIT)) > 0)
+        while ((n = recv(f[a[0]], room, sizeof room, MSG_DONTWAIT)) > 0)
             quiet = 0, all += n;
     while (again(&quiet));
     int e = errno;
@@ -835,7 +857,7 @@ static void s_pstuff(struct task *t, const long *a)
     long n = 0, all = 0;
     int quiet = 0;
     do
-        while ((n = RAW(sendto, p[a[0]], big, sizeof big, MSG_NOSIGNAL)) > 0)
+        while ((n = RAW(sendto, p[a[0]], zeros, sizeof zeros, MSG_NOSIGNAL)) > 0)
             quiet = 0, all += n;
     while (again(&quiet) && all < 50000000);
     say(t, " %s", all > MUCH ? "much" : all ? "some" : "nothing");
@@ -848,10 +870,10 @@ static void s_precv(struct task *t, const long *a)
     uint32_t check = 0;
     int quiet = 0;
     do
-        while ((n = RAW(recvfrom, p[a[0]], big, sizeof big)) > 0) {
+        while ((n = RAW(recvfrom, p[a[0]], room, sizeof room)) > 0) {
             quiet = 0, all += n;
             for (long i = 0; i < n; i++)
-                check = check * 31 + (unsigned char)big[i];
+                check = check * 31 + (unsigned char)room[i];
         }
     while (again(&quiet));
     int e = errno;
@@ -985,8 +1007,8 @@ static void read_of(struct task *t, int *fd, const char *name, char *text, size_
 }
 
 /*
- * What a call in a thread does. A nap ends by itself, and a futex is also a lock that is about to be free. A thread that
- * no signal wakes waits for a lock of the kernel's, such as that of all interfaces, and has not come to its event yet.
+ * What a call in a thread does. A nap ends by itself, and a futex is also a lock that is about to be free. A thread
+ * that no signal wakes waits for a lock of the kernel's, such as that of all interfaces, and not for an event yet.
  */
 static int state_of(struct task *t)
 {
@@ -1224,13 +1246,40 @@ static void clean_up(void)
     round_trip();
 }
 
+/*
+ * Are a program's ports free? A connection that an earlier program closed stays in TIME-WAIT for a minute, and the
+ * numbers come round before.
+ */
+static int are_free(int first)
+{
+    int all = 1;
+    for (int i = 0; i < 8 && all; i++) {
+        struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)(first + i)) };
+        int fd = (int)RAW(socket, AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        all = RAW(bind, fd, &any, sizeof any) == 0;
+        RAW(close, fd);
+    }
+    return all;
+}
+
+static int next_base(void)
+{
+    for (int tries = 0; tries < 5000; tries++) {
+        base = base < 20000 || base > 58000 ? 20000 : base + 8;
+        if (are_free(base))
+            return base;
+    }
+    fail("no free ports");
+    return 0;
+}
+
 static void run_program(const struct step *s, int count)
 {
     alarm(15);
     for (int i = 0; i < SLOTS; i++)
         f[i] = p[i] = -1;
     owned = is_hidden = 0;
-    base = base < 20000 || base > 58000 ? 20000 : base + 8;
+    base = next_base();
     reset_signals();
     for (int i = 0; i < count; i++) {
         struct task *t = NULL;
