@@ -6,11 +6,6 @@ pub fn netlink(data: &[u8]) {
     crate::netlink::fuzz(data);
 }
 
-/// A block of a packet socket's receive ring.
-pub fn packet_ring(data: &[u8]) {
-    crate::packet::fuzz(data);
-}
-
 /// Fuzzes shared memory under a hostile other process.
 pub fn shared_memory(data: &[u8]) {
     crate::shm::fuzz(data);

@@ -50,7 +50,7 @@ pub use layers::gro::{Gro, HELD_MAX};
 pub use layers::lanes::{Fit, LANES_MAX, Lanes};
 pub use layers::steer::{Rss, Steered, steer};
 pub use open::{OpenError, open, open_help, open_wire};
-pub use packet::{Packet, PacketConfig, Receive, open_packet};
+pub use packet::{Packet, PacketConfig, open_packet};
 pub use pair::{Pair, PairConfig, pair};
 pub use pcap::{Pcap, PcapConfig, open_pcap};
 pub use port::*;

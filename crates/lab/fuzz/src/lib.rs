@@ -67,7 +67,6 @@ targets! {
     "pio_group", "processes that share a port, against plain lists", pio::fuzz::group, seeds::none, SHORT;
     "pio_link", "what a user writes for a link", pio::fuzz::link, seeds::links, SHORT;
     "pio_netlink", "what the kernel tells by netlink", pio::fuzz::netlink, seeds::netlink, FRAME;
-    "pio_packet", "blocks of packet sockets", pio::fuzz::packet_ring, seeds::none, FRAME;
     "pio_shm", "what the other process does to shared memory", pio::fuzz::shared_memory, seeds::none, FRAME;
     "pio_xdp", "receive descriptors of AF_XDP", pio::xdp::fuzz::descriptors, seeds::none, FRAME;
     "stack_hosts", "what is remembered of peers, against a list", stack::fuzz::hosts, seeds::none, PORTS;

@@ -222,7 +222,7 @@ pub(crate) fn netlink() -> Vec<Vec<u8>> {
 pub(crate) fn links() -> Vec<Vec<u8>> {
     let texts = [
         "tap:demo,queues=2,offload=on,mtu=9000,mac=02:00:00:00:00:07,host=10.3.0.1/24,host=fd03::1/64",
-        "packet:eth0,rx=ring,offload=off",
+        "packet:eth0,share=7,offload=off",
         "shm:/tmp/cable,mtu=9000",
         "pcap:file,speed=0.5,record=out,trust=on",
     ];

@@ -10,7 +10,7 @@ mod tests;
 
 pub use error::OpenError;
 
-use crate::packet::{PacketConfig, Receive, open_packet};
+use crate::packet::{PacketConfig, open_packet};
 use crate::pcap::{PcapConfig, open_pcap};
 use crate::port::PacketIo;
 use crate::shm::{ShmConfig, open_shm};
@@ -120,22 +120,14 @@ const KINDS: &[Kind] = &[
         name: "packet",
         what: "IFACE",
         about: "an interface shared with the kernel, by packet sockets: any driver, no BPF privilege",
-        options: &[
-            QUEUES,
-            OFFLOAD,
-            setting("rx", "calls|ring", "copied by system calls, or through a ring up to 1 ms later (calls)"),
-            WHOLE,
-            SHARE,
-        ],
+        options: &[QUEUES, OFFLOAD, WHOLE, SHARE],
         passes_on: false,
         rights: RAW,
         as_wire: "whole=on",
         open: |spec, queues| {
             let plain = PacketConfig::new(spec.what);
-            let ways = [("calls", Receive::Calls), ("ring", Receive::Ring)];
             let config = PacketConfig {
                 queues,
-                receive: spec.choice("rx", &ways)?.unwrap_or(plain.receive),
                 offload: spec.switch("offload")?.unwrap_or(plain.offload),
                 whole: spec.switch("whole")?.unwrap_or(plain.whole),
                 share: spec.number("share")?.unwrap_or(plain.share),

@@ -27,7 +27,7 @@ fn refusals_help() {
         ("tap:a,mac=01:00:00:00:00:00", "mac is a link-layer address"),
         ("tap:a,host=10.0.0.1/33", "host is an address such as"),
         ("tap:a,mtu=-1", "mtu is a number"),
-        ("packet:x,rx=fast", "calls or ring"),
+        ("packet:x,rx=ring", "has no option 'rx'"),
         ("xdp:x,mode=hard", "native or generic"),
         ("pcap:/no/such/file", "missing"),
         ("pcap:x,speed=-1", "speed is from 0"),
@@ -67,7 +67,7 @@ fn opens_each_kind() {
     let shm = shm.display();
     for (text, queues, expected) in [
         ("tap:ms-o2,queues=2,mtu=9000,mac=02:00:00:00:00:07,host=10.3.0.1/24,host=fd03::1/64".into(), 1, 2),
-        ("packet:ms-o0,rx=ring,offload=off".into(), 2, 2),
+        ("packet:ms-o0,offload=off".into(), 2, 2),
         (format!("shm:{shm},mtu=9000"), 3, 3),
     ] {
         let ports: Ports = open(&text, queues).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -8,30 +8,23 @@
 //! **As an end of a wire** ([`PacketConfig::whole`]) it gives every frame, for any destination, and claims nothing. The
 //! kernel still gets copies: an interface without addresses ignores them.
 //!
-//! **Receiving, two ways.** By default frames are filled by the kernel directly, many in one system call.
-//! With [`Receive::Ring`] they come through a shared ring (TPACKET_V3), whose blocks the kernel hands over
-//! when they are full or a millisecond old, and are copied a second time. Over veth the ring was worse in
-//! every respect (one connection: 1 ms against 29 us; one stream: 1.2 against 2.0 GB/s), so it is there for
-//! machines on which system calls are dear.
+//! **Receiving.** Frames are filled by the kernel directly, many in one system call. A shared ring (TPACKET_V3), whose
+//! blocks the kernel hands over when they are full or a millisecond old, was worse in every respect over veth (one
+//! connection: 1 ms against 29 us; one stream: 1.2 against 2.0 GB/s).
 //!
 //! **Sending** goes straight to the driver (`PACKET_QDISC_BYPASS`). The kernel cuts no super-segment on that way
 //! (`__dev_direct_xmit` of Linux drops it with ENOBUFS), and has nowhere to put a packet if the driver's ring is full.
 //! The first refusal sends everything by the queueing discipline instead, for good.
 //!
-//! **What Linux allows together** (found on 6.18): `PACKET_VNET_HDR` with a ring of any version, if it is set
-//! before the ring; the header then stands right before the frame in the slot, and super-segments fit because
-//! a block of TPACKET_V3 holds packets of any size up to its own. A transmit ring takes the header as well,
-//! but its slots are fixed and would have to hold the largest super-segment, and a slot is not free before
-//! the peer of a veth has read it; `sendmmsg` copies once, and the frame is ours again at once.
+//! A transmit ring takes the virtio-net header as well, but its slots are fixed and would have to hold the largest
+//! super-segment, and a slot is not free before the peer of a veth has read it; `sendmmsg` copies once, and the frame is
+//! ours again at once.
 
 mod claims;
 mod filter;
 mod reattach;
-mod ring;
 #[cfg(test)]
 pub(crate) mod tests;
-
-pub(crate) use ring::fuzz;
 
 use crate::group::Member;
 use crate::interfaces::stands_alone;
@@ -44,12 +37,11 @@ use crate::ports::Place;
 use crate::shared_dir;
 use crate::sys;
 use crate::vnet;
-use ::ring::{Frame, GrowingPool};
 use base::{Addr, FlowKey, Instant};
 use claims::SilencedPorts;
 use libc::SOL_PACKET;
 use reattach::Fresh;
-use ring::Ring;
+use ring::{Frame, GrowingPool};
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -70,16 +62,6 @@ const SOCKET_BUFFER: i32 = 16 << 20;
 const _: () = assert!(HEADER + LINK_HEADER + SUPER + vnet::start_of(u32::MAX) <= SLOT);
 const _: () = assert!(SLOTS as usize >= 2 * BATCH_MAX);
 
-/// How frames come from the kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Receive {
-    /// Copied into our frames, many in one system call.
-    #[default]
-    Calls,
-    /// Through a shared ring (TPACKET_V3), up to a millisecond later.
-    Ring,
-}
-
 /// How to open an interface.
 #[derive(Clone, Debug)]
 pub struct PacketConfig {
@@ -87,8 +69,6 @@ pub struct PacketConfig {
     pub name: String,
     /// Queues.
     pub queues: u16,
-    /// How frames come.
-    pub receive: Receive,
     /// Checksums and segmentation may be left to the kernel.
     pub offload: bool,
     /// Every untagged frame that arrives, not only those to ports of ours. For one queue, on an interface without
@@ -102,14 +82,7 @@ pub struct PacketConfig {
 impl PacketConfig {
     /// One queue, offloads on.
     pub fn new(name: &str) -> PacketConfig {
-        PacketConfig {
-            name: name.into(),
-            queues: 1,
-            receive: Receive::default(),
-            offload: true,
-            whole: false,
-            share: 0,
-        }
+        PacketConfig { name: name.into(), queues: 1, offload: true, whole: false, share: 0 }
     }
 }
 
@@ -121,7 +94,6 @@ pub struct Packet {
     claims: Arc<SilencedPorts>,
     whole: bool,
     pool: GrowingPool,
-    ring: Option<Ring>,
     messages: MessageBatch,
     /// Frames whose places the next receiving call fills.
     staged: Vec<Frame>,
@@ -137,8 +109,7 @@ pub struct Packet {
     gone: Option<Instant>,
     /// It cannot go on.
     ended: bool,
-    /// How the port was opened, and its part of the interface that is back, for other queues to take.
-    receive: Receive,
+    /// Sockets on the interface that is back, for other queues to take.
     fresh: Arc<Fresh>,
     /// It says on standard error what becomes of the interface.
     tells: bool,
@@ -215,7 +186,7 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
             headroom: HEADER,
             ..Caps::plain(&format!("packet:{name}"), interface.mtu, Medium::Ethernet, interface.mac)
         };
-        Packet::new(caps, config.receive, claims.clone(), fresh.clone(), &mut group).map_err(failed)
+        Packet::new(caps, claims.clone(), fresh.clone(), &mut group).map_err(failed)
     });
     ports.collect()
 }
@@ -241,12 +212,7 @@ fn fit_for_a_wire(config: &PacketConfig, news: &[NetEvent]) -> Result<(), OpenEr
 
 /// A packet socket that is on the port's interface and copies nothing yet, or at once everything if it is one of
 /// `whole` frames.
-fn prepare(
-    ifindex: u32,
-    claims: &SilencedPorts,
-    receive: Receive,
-    whole: bool,
-) -> io::Result<(Arc<OwnedFd>, Option<Ring>)> {
+fn prepare(ifindex: u32, claims: &SilencedPorts, whole: bool) -> io::Result<Arc<OwnedFd>> {
     let socket = Arc::new(sys::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)?);
     let fd = socket.as_raw_fd();
     if whole {
@@ -264,16 +230,8 @@ fn prepare(
         sys::set_option(fd, libc::SOL_SOCKET, force, &SOCKET_BUFFER)
             .or_else(|_| sys::set_option(fd, libc::SOL_SOCKET, plain, &SOCKET_BUFFER))?;
     }
-    let ring = match receive {
-        Receive::Calls => None,
-        Receive::Ring => {
-            let version = libc::tpacket_versions::TPACKET_V3 as i32;
-            sys::set_option(fd, SOL_PACKET, libc::PACKET_VERSION, &version)?;
-            Some(Ring::new(fd)?)
-        }
-    };
     bind(fd, ifindex)?;
-    Ok((socket, ring))
+    Ok(socket)
 }
 
 /// Puts a packet socket on interface `ifindex` of the network namespace that the socket is of.
@@ -298,14 +256,13 @@ impl Packet {
 
     fn new(
         caps: Caps,
-        receive: Receive,
         claims: Arc<SilencedPorts>,
         fresh: Arc<Fresh>,
         group: &mut Option<u16>,
     ) -> io::Result<Packet> {
         let ifindex = caps.ifindex.unwrap_or(0);
         let whole = !caps.shares_kernel_addresses;
-        let (socket, ring) = prepare(ifindex, &claims, receive, whole)?;
+        let socket = prepare(ifindex, &claims, whole)?;
         if caps.queues > 1 {
             join_group(socket.as_raw_fd(), group, &claims)?;
         }
@@ -318,7 +275,6 @@ impl Packet {
             claims,
             whole,
             pool: GrowingPool::new(POOLS_MAX, SLOTS, SLOT)?,
-            ring,
             messages: MessageBatch::new(),
             staged: Vec::with_capacity(BATCH_MAX),
             appetite: BATCH_MAX,
@@ -328,7 +284,6 @@ impl Packet {
             down: false,
             gone: None,
             ended: false,
-            receive,
             fresh,
             tells,
             blocked: false,
@@ -379,31 +334,7 @@ impl Packet {
         Some(meta)
     }
 
-    fn rx_ring(&mut self, batch: &mut RxBatch) {
-        let Some(mut ring) = self.ring.take() else { return };
-        ring.read(|slot| {
-            if batch.len() == BATCH_MAX {
-                return false;
-            }
-            let Some(mut frame) = self.pool.take() else { return false };
-            let start = vnet::start_of(frame.index());
-            let len = slot.bytes.len();
-            if slot.truncated || len > SLOT - start {
-                self.counts.rx_truncated += 1;
-                self.pool.retire(frame);
-                return true;
-            }
-            frame.slot_mut()[start..start + len].copy_from_slice(slot.bytes);
-            match self.accept(&mut frame, start, len) {
-                Some(meta) => batch.push(RxPacket { frame, meta }),
-                None => self.pool.retire(frame),
-            }
-            true
-        });
-        self.ring = Some(ring);
-    }
-
-    fn rx_calls(&mut self, batch: &mut RxBatch) -> io::Result<()> {
+    fn receive(&mut self, batch: &mut RxBatch) -> io::Result<()> {
         let room = (BATCH_MAX - batch.len()).min(self.appetite);
         while self.staged.len() < room {
             let Some(frame) = self.pool.take() else { break };
@@ -584,9 +515,7 @@ impl PacketIo for Packet {
 
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let before = batch.len();
-        if self.ring.is_some() {
-            self.rx_ring(batch);
-        } else if let Err(error) = self.rx_calls(batch) {
+        if let Err(error) = self.receive(batch) {
             match error.raw_os_error() {
                 Some(libc::EAGAIN | libc::EINTR) => self.appetite = 8,
                 _ => return Err(self.failure(error)),
@@ -619,8 +548,7 @@ impl PacketIo for Packet {
     }
 
     fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
-        Ok(!self.ring.as_ref().is_some_and(Ring::has_rest)
-            && self.monitor.arm(self.fd(), self.blocked, fds)?)
+        self.monitor.arm(self.fd(), self.blocked, fds)
     }
 
     fn claims(&mut self) -> Option<&mut dyn Claims> {
@@ -736,8 +664,8 @@ impl NetEvents for Packet {
 
 /// Packets the kernel had no room for since it was last asked.
 fn missed(fd: RawFd) -> u64 {
-    // Packets, drops; with TPACKET_V3 also how often the ring stood still.
-    let (mut counts, mut len) = ([0_u32; 3], 12);
+    // Packets, drops.
+    let (mut counts, mut len) = ([0_u32; 2], 8);
     // SAFETY: up to `len` bytes are written to `counts`.
     let rc = unsafe {
         libc::getsockopt(fd, SOL_PACKET, libc::PACKET_STATISTICS, counts.as_mut_ptr().cast(), &raw mut len)

@@ -14,17 +14,13 @@
 mod tests;
 
 use super::claims::SilencedPorts;
-use super::ring::Ring;
-use super::{Packet, Receive, bind, join_group, prepare};
+use super::{Packet, bind, join_group, prepare};
 use crate::port::NetEvent;
 use crate::reattach::{GONE, Refusal, unusable};
 use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// A queue's socket and ring.
-type Queue = (Arc<OwnedFd>, Option<Ring>);
 
 /// Sockets on an interface that is back, until their queues take them.
 #[derive(Default)]
@@ -33,7 +29,7 @@ pub(super) struct Fresh(Mutex<Made>);
 #[derive(Default)]
 struct Made {
     ifindex: u32,
-    queues: Vec<Option<Queue>>,
+    queues: Vec<Option<Arc<OwnedFd>>>,
 }
 
 impl Fresh {
@@ -44,8 +40,7 @@ impl Fresh {
         queues: u16,
         ifindex: u32,
         claims: &SilencedPorts,
-        receive: Receive,
-    ) -> io::Result<Queue> {
+    ) -> io::Result<Arc<OwnedFd>> {
         // A panic elsewhere leaves whole sockets behind.
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if made.ifindex == ifindex
@@ -56,7 +51,7 @@ impl Fresh {
         let mut group = None;
         claims.forget_sockets();
         let all = (0..queues).map(|_| {
-            let (socket, ring) = prepare(ifindex, claims, receive, false)?;
+            let socket = prepare(ifindex, claims, false)?;
             join_group(socket.as_raw_fd(), &mut group, claims).map_err(|error| {
                 match error.raw_os_error() {
                     // Linux before 6.13 lets no socket join on an interface that is down, as one that is back is at
@@ -65,7 +60,7 @@ impl Fresh {
                     _ => error,
                 }
             })?;
-            Ok(Some((socket, ring)))
+            Ok(Some(socket))
         });
         *made = Made { ifindex, queues: all.collect::<io::Result<_>>()? };
         let own = made.queues.get_mut(usize::from(queue)).and_then(Option::take);
@@ -148,8 +143,7 @@ impl Packet {
         if self.caps.queues > 1 {
             self.claims.is_at_home().map_err(Refusal::Final)?;
             let (queue, queues) = (self.caps.queue, self.caps.queues);
-            let taken = self.fresh.take(queue, queues, ifindex, &self.claims, self.receive);
-            (self.socket, self.ring) = taken?;
+            self.socket = self.fresh.take(queue, queues, ifindex, &self.claims)?;
             self.direct = true;
         } else {
             bind(self.fd(), ifindex)?;
