@@ -1,9 +1,13 @@
 //! Many messages in one system call (recvmmsg, sendmmsg), each straight from or into a frame.
 
-use crate::port::BATCH_MAX;
+use crate::port::{BATCH_MAX, TxBatch};
 use crate::sys::check;
+use crate::vnet;
 use std::io;
 use std::os::fd::RawFd;
+
+/// Bytes of the virtio-net header before each packet of a packet socket: the oldest form, which every kernel has.
+pub(crate) const HEADER: usize = wire::virtio::LEN;
 
 /// The kernel's view of a batch of messages, made anew for each call.
 pub(crate) struct MessageBatch {
@@ -34,10 +38,6 @@ impl MessageBatch {
         self.count = 0;
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.count == BATCH_MAX
-    }
-
     /// Add the place of a message. It must stay where it is, untouched by others, until the call that
     /// follows.
     pub(crate) fn push(&mut self, place: &mut [u8]) {
@@ -46,6 +46,22 @@ impl MessageBatch {
         header.msg_iov = &raw mut self.places[self.count];
         header.msg_iovlen = 1;
         self.count += 1;
+    }
+
+    /// Puts headers before packets from the front of a batch, up to the first that may not be sent, and forgets other
+    /// messages; how many. `plain` and `longest` are those of [`vnet::request`].
+    pub(crate) fn stage(&mut self, batch: &mut TxBatch, plain: usize, longest: usize) -> usize {
+        self.clear();
+        for packet in batch.iter_mut().take(BATCH_MAX) {
+            let frame = &mut packet.frame;
+            let header = vnet::request(&packet.meta, frame.data(), frame.len(), plain, longest);
+            let (Some(header), Some(start)) = (header, frame.headroom().checked_sub(HEADER)) else { break };
+            let end = frame.headroom() + frame.len();
+            let bytes = &mut frame.slot_mut()[start..end];
+            header.emit(bytes, HEADER);
+            self.push(bytes);
+        }
+        self.count
     }
 
     /// Fill the places, as far as messages wait; how many.

@@ -131,6 +131,19 @@ pub(crate) fn bind_to_interface(fd: RawFd, ifindex: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX, &(ifindex as i32))
 }
 
+/// Puts the packet socket `fd` on interface `ifindex` of the network namespace that it is of. It gets packets of
+/// `protocol`, 0 for none.
+pub(crate) fn bind_packet(fd: RawFd, ifindex: u32, protocol: i32) -> io::Result<()> {
+    // SAFETY: all zero is a valid sockaddr_ll.
+    let mut addr: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    addr.sll_family = libc::AF_PACKET as u16;
+    addr.sll_protocol = (protocol as u16).to_be();
+    addr.sll_ifindex = ifindex as i32;
+    let len = size_of::<libc::sockaddr_ll>() as u32;
+    // SAFETY: `addr` is a socket address of `len` bytes.
+    check(unsafe { libc::bind(fd, (&raw const addr).cast(), len) }).map(drop)
+}
+
 /// Makes an interface hear frames for others too, until the packet socket `fd` is closed.
 pub(crate) fn hear_everybody(fd: RawFd, ifindex: u32) -> io::Result<()> {
     // SAFETY: all zero is a valid packet_mreq.

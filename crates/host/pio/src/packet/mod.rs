@@ -28,7 +28,7 @@ pub(crate) mod tests;
 
 use crate::group::Member;
 use crate::interfaces::stands_alone;
-use crate::messages::MessageBatch;
+use crate::messages::{HEADER, MessageBatch};
 use crate::netlink::PortMonitor;
 use crate::netlink::{self, Monitor, Scope};
 use crate::open::OpenError;
@@ -47,8 +47,6 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-/// Bytes of the virtio-net header before each frame: the oldest form, which every kernel has.
-const HEADER: usize = wire::virtio::LEN;
 /// Bytes of the largest super-segment's IP packet.
 const SUPER: usize = 65535;
 const LINK_HEADER: usize = 22;
@@ -236,14 +234,7 @@ fn prepare(ifindex: u32, claims: &SilencedPorts, whole: bool) -> io::Result<Arc<
 
 /// Puts a packet socket on interface `ifindex` of the network namespace that the socket is of.
 fn bind(fd: RawFd, ifindex: u32) -> io::Result<()> {
-    // SAFETY: all zero is a valid sockaddr_ll.
-    let mut addr: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    addr.sll_family = libc::AF_PACKET as u16;
-    addr.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    addr.sll_ifindex = ifindex as i32;
-    let len = size_of::<libc::sockaddr_ll>() as u32;
-    // SAFETY: `addr` is a socket address of `len` bytes.
-    sys::check(unsafe { libc::bind(fd, (&raw const addr).cast(), len) })?;
+    sys::bind_packet(fd, ifindex, libc::ETH_P_ALL)?;
     // On an interface that is down it leaves an error. Whether the interface is up the monitor tells.
     sys::take_error(fd).map(drop)
 }
@@ -369,37 +360,10 @@ impl Packet {
         Ok(())
     }
 
-    /// Put the header before packet `index` of the batch and its place in the messages. False if it may not be
-    /// sent.
-    fn stage(&mut self, packet: &mut TxPacket) -> bool {
-        let longest = if self.caps.tso_max == 0 { 0 } else { self.caps.tso_max + LINK_HEADER };
-        let frame = &mut packet.frame;
-        let header =
-            vnet::request(&packet.meta, frame.data(), frame.len(), self.caps.mtu + LINK_HEADER, longest);
-        let (Some(header), Some(start)) = (header, frame.headroom().checked_sub(HEADER)) else {
-            return false;
-        };
-        let len = HEADER + frame.len();
-        let bytes = &mut frame.slot_mut()[start..start + len];
-        header.emit(bytes, HEADER);
-        self.messages.push(bytes);
-        true
-    }
-
     /// Send one batch of messages from the front of the batch; how many packets left it, sent or not.
     fn tx_messages(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        self.messages.clear();
-        let mut refused = None;
-        for (index, packet) in batch.iter_mut().enumerate() {
-            if self.messages.is_full() {
-                break;
-            }
-            if !self.stage(packet) {
-                refused = Some(index);
-                break;
-            }
-        }
-        if refused == Some(0) {
+        let longest = if self.caps.tso_max == 0 { 0 } else { self.caps.tso_max + LINK_HEADER };
+        if self.messages.stage(batch, self.caps.mtu + LINK_HEADER, longest) == 0 {
             self.counts.tx_invalid += 1;
             self.drop_front(batch, 1);
             return Ok(1);

@@ -8,17 +8,14 @@
 //! Differences worth knowing: these packets pass the interface's queueing discipline, and tcpdump sees them.
 
 use super::lane;
-use crate::messages::MessageBatch;
+use crate::messages::{HEADER, MessageBatch};
 use crate::port::{IoError, TxBatch};
-use crate::sys::{self, check};
-use crate::vnet;
+use crate::sys;
 use libc::SOL_PACKET;
 use ring::{Frame, FramePool};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Bytes of the virtio-net header before each packet: the oldest form, which every kernel has.
-const HEADER: usize = wire::virtio::LEN;
 /// Link header, with room for a VLAN tag.
 const LINK: usize = 18;
 /// A super-segment, with its headers and what stands before it.
@@ -55,7 +52,7 @@ impl Supers {
         sys::set_option(fd, SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
         sys::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SOCKET_BUFFER)
             .or_else(|_| sys::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &SOCKET_BUFFER))?;
-        bind(&socket, ifindex)?;
+        sys::bind_packet(fd, ifindex, 0)?;
         let pool = FramePool::new(SLOTS, SLOT)?;
         Ok(Supers { socket, pool, messages: MessageBatch::new(), sent: 0, lost: 0, refused: 0 })
     }
@@ -64,7 +61,7 @@ impl Supers {
     pub(super) fn move_to(&self, ifindex: u32) -> io::Result<()> {
         // That its interface went away is known.
         let _ = sys::take_error(self.socket.as_raw_fd());
-        bind(&self.socket, ifindex)
+        sys::bind_packet(self.socket.as_raw_fd(), ifindex, 0)
     }
 
     /// A frame that holds a super-segment.
@@ -89,8 +86,7 @@ impl Supers {
     ) -> Result<usize, IoError> {
         let before = batch.len();
         while !batch.is_empty() {
-            let staged = self.stage(batch, mtu);
-            if staged == 0 {
+            if self.messages.stage(batch, mtu + LINK, LARGEST + LINK) == 0 {
                 self.refused += 1;
                 self.drop_front(batch, 1, others);
                 continue;
@@ -119,39 +115,9 @@ impl Supers {
         Ok(before - batch.len())
     }
 
-    /// Puts headers before packets from the front of the batch, up to the first that may not be sent.
-    fn stage(&mut self, batch: &mut TxBatch, mtu: usize) -> usize {
-        self.messages.clear();
-        let mut staged = 0;
-        for packet in batch {
-            if self.messages.is_full() {
-                break;
-            }
-            let frame = &mut packet.frame;
-            let header = vnet::request(&packet.meta, frame.data(), frame.len(), mtu + LINK, LARGEST + LINK);
-            let (Some(header), Some(start)) = (header, frame.headroom().checked_sub(HEADER)) else { break };
-            let end = start + HEADER + frame.len();
-            let bytes = &mut frame.slot_mut()[start..end];
-            header.emit(bytes, HEADER);
-            self.messages.push(bytes);
-            staged += 1;
-        }
-        staged
-    }
-
     fn drop_front(&mut self, batch: &mut TxBatch, count: usize, others: &mut FramePool) {
         for packet in batch.drain(..count) {
             self.retire(packet.frame, others);
         }
     }
-}
-
-fn bind(socket: &OwnedFd, ifindex: u32) -> io::Result<()> {
-    // SAFETY: all zero is a valid sockaddr_ll; protocol 0 means that nothing is received.
-    let mut addr: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    addr.sll_family = libc::AF_PACKET as u16;
-    addr.sll_ifindex = ifindex as i32;
-    let len = size_of::<libc::sockaddr_ll>() as u32;
-    // SAFETY: `addr` is a socket address of `len` bytes.
-    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), len) }).map(drop)
 }
