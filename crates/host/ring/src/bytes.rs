@@ -3,9 +3,9 @@
 use crate::ends::{Places, Reader, Writer, capacity_for, ends};
 use crate::map::{Mapping, PAGE, Pages};
 use crate::sync::UnsafeCell;
-use core::fmt;
 
-struct Bytes {
+/// Places for bytes.
+pub struct Bytes {
     memory: Memory,
     /// Loom sees no bytes, so each has a shadow that both sides touch where they touch the byte.
     #[cfg(loom)]
@@ -84,35 +84,17 @@ fn bytes_at(capacity: usize, at: usize) -> (ByteProducer, ByteConsumer) {
         #[cfg(loom)]
         shadow: (0..capacity).map(|_| UnsafeCell::new(())).collect(),
     };
-    let (writer, reader) = ends(bytes, at);
-    (ByteProducer(writer), ByteConsumer(reader))
+    ends(bytes, at)
 }
 
 /// The end that bytes go in.
-pub struct ByteProducer(Writer<Bytes>);
+pub type ByteProducer = Writer<Bytes>;
 
 impl ByteProducer {
-    /// Most bytes the ring holds.
-    pub fn capacity(&self) -> usize {
-        self.0.capacity()
-    }
-
-    /// Free bytes, looked up afresh.
-    #[inline]
-    pub fn room(&mut self) -> usize {
-        self.0.room(self.0.capacity())
-    }
-
-    /// Free bytes at this moment, for a caller with a shared reference.
-    #[inline]
-    pub fn vacant(&self) -> usize {
-        self.0.vacant()
-    }
-
     /// Append as much of `data` as fits; how much.
     #[inline]
     pub fn write(&mut self, data: &[u8]) -> usize {
-        let count = self.0.room(data.len()).min(data.len());
+        let count = self.room_for(data.len()).min(data.len());
         let (first, second) = self.free(count);
         let (left, right) = data[..count].split_at(first.len());
         first.copy_from_slice(left);
@@ -124,7 +106,7 @@ impl ByteProducer {
     /// The free bytes in order, at most `max`, to fill in place; then [`ByteProducer::commit`].
     #[inline]
     pub fn spare(&mut self, max: usize) -> (&mut [u8], &mut [u8]) {
-        let count = self.0.room(max).min(max);
+        let count = self.room_for(max).min(max);
         self.free(count)
     }
 
@@ -132,23 +114,18 @@ impl ByteProducer {
     #[inline]
     pub fn commit(&mut self, count: usize) {
         if count > 0 {
-            assert!(count <= self.0.room(count));
-            self.0.places().touch(self.0.tail(), count, true);
-            self.0.publish(count);
+            assert!(count <= self.room_for(count));
+            self.places().touch(self.tail(), count, true);
+            self.publish(count);
         }
-    }
-
-    /// Is the other end gone? What is written then nothing reads.
-    pub fn is_abandoned(&self) -> bool {
-        self.0.is_alone()
     }
 
     /// The next `count` bytes, which must be free.
     #[inline]
     fn free(&mut self, count: usize) -> (&mut [u8], &mut [u8]) {
-        let (at, first, second) = self.0.places().split(self.0.tail(), count);
-        self.0.places().touch(self.0.tail(), count, true);
-        let base = self.0.places().base();
+        let (at, first, second) = self.places().split(self.tail(), count);
+        self.places().touch(self.tail(), count, true);
+        let base = self.places().base();
         // SAFETY: the callers saw `count` free bytes, which are the writer's alone until published, which needs
         // `&mut self` as these borrows do; `split` keeps both pieces inside the memory and apart.
         unsafe {
@@ -161,32 +138,9 @@ impl ByteProducer {
 }
 
 /// The end that bytes come out of, in order.
-pub struct ByteConsumer(Reader<Bytes>);
+pub type ByteConsumer = Reader<Bytes>;
 
 impl ByteConsumer {
-    /// Most bytes the ring holds.
-    pub fn capacity(&self) -> usize {
-        self.0.capacity()
-    }
-
-    /// Bytes waiting, looked up afresh.
-    #[inline]
-    pub fn len(&mut self) -> usize {
-        self.0.filled(usize::MAX)
-    }
-
-    /// Does nothing wait?
-    #[inline]
-    pub fn is_empty(&mut self) -> bool {
-        self.0.filled(1) == 0
-    }
-
-    /// Bytes waiting at this moment, for a caller with a shared reference.
-    #[inline]
-    pub fn waiting(&self) -> usize {
-        self.0.waiting()
-    }
-
     /// Take bytes out; how many.
     #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> usize {
@@ -201,10 +155,10 @@ impl ByteConsumer {
     /// The waiting bytes in order, at most `max`, left where they are.
     #[inline]
     pub fn peek(&mut self, max: usize) -> (&[u8], &[u8]) {
-        let count = self.0.filled(max).min(max);
-        let (at, first, second) = self.0.places().split(self.0.head(), count);
-        self.0.places().touch(self.0.head(), count, false);
-        let base = self.0.places().base();
+        let count = self.filled(max).min(max);
+        let (at, first, second) = self.places().split(self.head(), count);
+        self.places().touch(self.head(), count, false);
+        let base = self.places().base();
         // SAFETY: `count` bytes are filled and the reader's until released, which needs `&mut self` and so ends
         // these borrows; `split` keeps both pieces inside the memory.
         unsafe {
@@ -216,27 +170,10 @@ impl ByteConsumer {
     #[inline]
     pub fn consume(&mut self, count: usize) {
         if count > 0 {
-            assert!(count <= self.0.filled(count));
-            self.0.places().touch(self.0.head(), count, false);
-            self.0.release(count);
+            assert!(count <= self.filled(count));
+            self.places().touch(self.head(), count, false);
+            self.release(count);
         }
-    }
-
-    /// Is the other end gone and everything it wrote taken?
-    pub fn is_finished(&mut self) -> bool {
-        self.0.is_finished()
-    }
-}
-
-impl fmt::Debug for ByteProducer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ByteProducer(of {})", self.capacity())
-    }
-}
-
-impl fmt::Debug for ByteConsumer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ByteConsumer(of {}, {} known)", self.capacity(), self.0.known())
     }
 }
 

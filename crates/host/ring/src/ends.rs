@@ -10,9 +10,10 @@
 
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Line};
+use core::fmt;
 
 /// The places of a queue.
-pub(crate) trait Places {
+pub trait Places {
     /// How many there are, a power of two.
     fn capacity(&self) -> usize;
 
@@ -21,7 +22,6 @@ pub(crate) trait Places {
 }
 
 /// State that both sides share.
-#[derive(Debug)]
 struct Shared<P: Places> {
     tail: Line<AtomicUsize>,
     head: Line<AtomicUsize>,
@@ -55,24 +55,23 @@ pub(crate) fn capacity_for(least: usize) -> usize {
     least.checked_next_power_of_two().expect("capacity fits the machine word")
 }
 
-/// The producer's side: it alone fills places from `tail` up to `head + capacity`.
-#[derive(Debug)]
-pub(crate) struct Writer<P: Places> {
+/// The end of a queue that items or bytes go in. It alone fills places from `tail` up to `head + capacity`.
+pub struct Writer<P: Places> {
     tail: usize,
     head_seen: usize,
     shared: Arc<Shared<P>>,
 }
 
 impl<P: Places> Writer<P> {
-    /// The places; those from the tail on, as many as [`Writer::room`] said, are the writer's.
+    /// The places; those from the tail on, as many as [`Writer::room_for`] said, are the writer's.
     #[inline]
     pub(crate) fn places(&self) -> &P {
         &self.shared.places
     }
 
-    /// Places altogether.
+    /// Most items or bytes that the queue holds.
     #[inline]
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.shared.places.capacity()
     }
 
@@ -82,9 +81,15 @@ impl<P: Places> Writer<P> {
         self.tail
     }
 
+    /// Free places, looked up afresh.
+    #[inline]
+    pub fn room(&mut self) -> usize {
+        self.room_for(self.capacity())
+    }
+
     /// Free places; exact only if fewer than `want` are.
     #[inline]
-    pub(crate) fn room(&mut self, want: usize) -> usize {
+    pub(crate) fn room_for(&mut self, want: usize) -> usize {
         let room = self.capacity() - self.tail.wrapping_sub(self.head_seen);
         if room >= want {
             return room;
@@ -94,9 +99,9 @@ impl<P: Places> Writer<P> {
         self.capacity() - self.tail.wrapping_sub(self.head_seen)
     }
 
-    /// Free places, looked up without remembering.
+    /// Free places at this moment, for a caller with a shared reference.
     #[inline]
-    pub(crate) fn vacant(&self) -> usize {
+    pub fn vacant(&self) -> usize {
         self.capacity() - self.tail.wrapping_sub(self.shared.head.0.load(Ordering::Acquire))
     }
 
@@ -107,8 +112,8 @@ impl<P: Places> Writer<P> {
         self.shared.tail.0.store(self.tail, Ordering::Release);
     }
 
-    /// Is the reader gone?
-    pub(crate) fn is_alone(&self) -> bool {
+    /// Is the other end gone? What is put in then is dropped with the queue.
+    pub fn is_abandoned(&self) -> bool {
         self.shared.reader_gone.load(Ordering::Acquire)
     }
 }
@@ -119,9 +124,14 @@ impl<P: Places> Drop for Writer<P> {
     }
 }
 
-/// The consumer's side: it alone empties places from `head` up to `tail`.
-#[derive(Debug)]
-pub(crate) struct Reader<P: Places> {
+impl<P: Places> fmt::Debug for Writer<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Writer(of {})", self.capacity())
+    }
+}
+
+/// The end of a queue that items or bytes come out of, in order. It alone empties places from `head` up to `tail`.
+pub struct Reader<P: Places> {
     head: usize,
     tail_seen: usize,
     shared: Arc<Shared<P>>,
@@ -134,9 +144,9 @@ impl<P: Places> Reader<P> {
         &self.shared.places
     }
 
-    /// Places altogether.
+    /// Most items or bytes that the queue holds.
     #[inline]
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.shared.places.capacity()
     }
 
@@ -158,16 +168,22 @@ impl<P: Places> Reader<P> {
         self.tail_seen.wrapping_sub(self.head)
     }
 
-    /// Filled places, looked up without remembering.
+    /// Filled places, looked up afresh.
     #[inline]
-    pub(crate) fn waiting(&self) -> usize {
-        self.shared.tail.0.load(Ordering::Acquire).wrapping_sub(self.head)
+    pub fn len(&mut self) -> usize {
+        self.filled(usize::MAX)
     }
 
-    /// Filled places that this side knows of, without looking at the other.
+    /// Does nothing wait?
     #[inline]
-    pub(crate) fn known(&self) -> usize {
-        self.tail_seen.wrapping_sub(self.head)
+    pub fn is_empty(&mut self) -> bool {
+        self.filled(1) == 0
+    }
+
+    /// Filled places at this moment, for a caller with a shared reference.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.shared.tail.0.load(Ordering::Acquire).wrapping_sub(self.head)
     }
 
     /// Give the first `count` places free.
@@ -177,15 +193,21 @@ impl<P: Places> Reader<P> {
         self.shared.head.0.store(self.head, Ordering::Release);
     }
 
-    /// Is the writer gone? After `true`, everything that was ever published can be seen.
-    pub(crate) fn is_alone(&self) -> bool {
+    /// Is the other end gone? What it put in may still wait; after `true` all of that can be seen.
+    pub fn is_orphaned(&self) -> bool {
         self.shared.writer_gone.load(Ordering::Acquire)
     }
 
-    /// Is the writer gone and everything it published taken?
-    pub(crate) fn is_finished(&mut self) -> bool {
+    /// Is the other end gone and everything that it put in taken?
+    pub fn is_finished(&mut self) -> bool {
         // In this order: what was published before the writer went is seen after its going.
-        self.is_alone() && self.filled(1) == 0
+        self.is_orphaned() && self.is_empty()
+    }
+}
+
+impl<P: Places> fmt::Debug for Reader<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reader(of {}, {} known)", self.capacity(), self.tail_seen.wrapping_sub(self.head))
     }
 }
 

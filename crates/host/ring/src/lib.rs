@@ -35,6 +35,7 @@ mod worker_pool;
 pub use bytes::{ByteConsumer, ByteProducer, bytes};
 pub use cpu::current_cpu;
 pub use doorbell::{Ringer, SleepFlag, Sleeper, Woken, doorbell};
+pub use ends::{Reader, Writer};
 #[cfg(not(loom))]
 pub use eventfd::EventFd;
 pub use frame::{Frame, FramePool};

@@ -2,10 +2,10 @@
 
 use crate::ends::{Places, Reader, Writer, capacity_for, ends};
 use crate::sync::UnsafeCell;
-use core::fmt;
 use core::mem::MaybeUninit;
 
-struct Slots<T>(Box<[UnsafeCell<MaybeUninit<T>>]>);
+/// Places for items.
+pub struct Slots<T>(Box<[UnsafeCell<MaybeUninit<T>>]>);
 
 // SAFETY: a slot belongs to one side at a time (see `ends`), so sharing the queue only sends items across.
 unsafe impl<T: Send> Sync for Slots<T> {}
@@ -41,33 +41,21 @@ pub fn queue<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
 /// [`queue`] whose positions start at `at`, for models that walk over the end of the machine word.
 fn queue_at<T: Send>(capacity: usize, at: usize) -> (Producer<T>, Consumer<T>) {
     let slots = (0..capacity_for(capacity)).map(|_| UnsafeCell::new(MaybeUninit::uninit()));
-    let (writer, reader) = ends(Slots(slots.collect()), at);
-    (Producer(writer), Consumer(reader))
+    ends(Slots(slots.collect()), at)
 }
 
 /// The end that items go in.
-pub struct Producer<T>(Writer<Slots<T>>);
+pub type Producer<T> = Writer<Slots<T>>;
 
 impl<T> Producer<T> {
-    /// Most items the queue holds.
-    pub fn capacity(&self) -> usize {
-        self.0.capacity()
-    }
-
-    /// Free places, looked up afresh.
-    #[inline]
-    pub fn room(&mut self) -> usize {
-        self.0.room(self.0.capacity())
-    }
-
     /// Append one item; a full queue gives it back.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
-        if self.0.room(1) == 0 {
+        if self.room_for(1) == 0 {
             return Err(item);
         }
         self.fill(0, item);
-        self.0.publish(1);
+        self.publish(1);
         Ok(())
     }
 
@@ -77,7 +65,7 @@ impl<T> Producer<T> {
     pub fn push_batch(&mut self, items: &mut impl Iterator<Item = T>) -> usize {
         let (least, most) = items.size_hint();
         let want = most.unwrap_or(least).max(1);
-        let room = self.0.room(want);
+        let room = self.room_for(want);
         let mut count = 0;
         while count < room {
             let Some(item) = items.next() else { break };
@@ -85,20 +73,15 @@ impl<T> Producer<T> {
             count += 1;
         }
         if count > 0 {
-            self.0.publish(count);
+            self.publish(count);
         }
         count
-    }
-
-    /// Is the other end gone? What is pushed then is dropped with the queue.
-    pub fn is_abandoned(&self) -> bool {
-        self.0.is_alone()
     }
 
     /// Fills the place `ahead` places after the tail, which must be free.
     #[inline]
     fn fill(&self, ahead: usize, item: T) {
-        let slot = self.0.places().slot(self.0.tail().wrapping_add(ahead));
+        let slot = self.places().slot(self.tail().wrapping_add(ahead));
         // SAFETY: the callers saw more than `ahead` free places, which are the writer's alone until published.
         slot.with_mut(|place| unsafe {
             (*place).write(item);
@@ -107,32 +90,9 @@ impl<T> Producer<T> {
 }
 
 /// The end that items come out of, in order.
-pub struct Consumer<T>(Reader<Slots<T>>);
+pub type Consumer<T> = Reader<Slots<T>>;
 
 impl<T> Consumer<T> {
-    /// Most items the queue holds.
-    pub fn capacity(&self) -> usize {
-        self.0.capacity()
-    }
-
-    /// Items waiting, looked up afresh.
-    #[inline]
-    pub fn len(&mut self) -> usize {
-        self.0.filled(usize::MAX)
-    }
-
-    /// Does nothing wait?
-    #[inline]
-    pub fn is_empty(&mut self) -> bool {
-        self.0.filled(1) == 0
-    }
-
-    /// Items waiting at this moment, for a caller with a shared reference.
-    #[inline]
-    pub fn waiting(&self) -> usize {
-        self.0.waiting()
-    }
-
     /// The first item, left where it is.
     #[inline]
     pub fn front(&mut self) -> Option<&T> {
@@ -140,7 +100,7 @@ impl<T> Consumer<T> {
             return None;
         }
         // SAFETY: the first place is filled and the reader's until `release`, which needs `&mut self`.
-        Some(self.0.places().slot(self.0.head()).with(|item| unsafe { (*item).assume_init_ref() }))
+        Some(self.places().slot(self.head()).with(|item| unsafe { (*item).assume_init_ref() }))
     }
 
     /// Take the first item.
@@ -150,51 +110,29 @@ impl<T> Consumer<T> {
             return None;
         }
         let item = self.empty(0);
-        self.0.release(1);
+        self.release(1);
         Some(item)
     }
 
     /// Take up to `max` items, all places given free together, and append them to `into`; how many.
     #[inline]
     pub fn pop_batch(&mut self, into: &mut Vec<T>, max: usize) -> usize {
-        let count = self.0.filled(max).min(max);
+        let count = self.filled(max).min(max);
         // Before anything is taken out: growing may panic, and then nothing may be gone.
         into.reserve(count);
         into.extend((0..count).map(|ahead| self.empty(ahead)));
         if count > 0 {
-            self.0.release(count);
+            self.release(count);
         }
         count
-    }
-
-    /// Is the other end gone? What it pushed may still wait.
-    pub fn is_orphaned(&self) -> bool {
-        self.0.is_alone()
-    }
-
-    /// Is the other end gone and everything it pushed taken?
-    pub fn is_finished(&mut self) -> bool {
-        self.0.is_finished()
     }
 
     /// Moves out the item `ahead` places after the head, which must be filled.
     #[inline]
     fn empty(&self, ahead: usize) -> T {
-        let slot = self.0.places().slot(self.0.head().wrapping_add(ahead));
+        let slot = self.places().slot(self.head().wrapping_add(ahead));
         // SAFETY: the callers saw more than `ahead` filled places and release each once, after this.
         slot.with(|item| unsafe { (*item).assume_init_read() })
-    }
-}
-
-impl<T> fmt::Debug for Producer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Producer(of {})", self.capacity())
-    }
-}
-
-impl<T> fmt::Debug for Consumer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Consumer(of {}, {} known)", self.capacity(), self.0.known())
     }
 }
 
