@@ -220,6 +220,11 @@ fn sets() -> io::Result<[Half; 2]> {
     Ok(sets)
 }
 
+/// Returns what the calling thread may do now.
+pub(crate) fn effective() -> io::Result<Rights> {
+    Ok(word(&sets()?, |half| half.effective))
+}
+
 fn set(sets: &[Half; 2]) -> io::Result<()> {
     let header = Header { version: VERSION, pid: 0 };
     // SAFETY: the head and the two halves that this version of the call reads.

@@ -60,13 +60,8 @@ pub const CAP_BPF: u32 = 39;
 
 /// Returns true if this thread has the capability with this number in effect (capabilities(7)).
 pub fn has_capability(number: u32) -> bool {
-    // `struct __user_cap_header_struct`: _LINUX_CAPABILITY_VERSION_3, and 0 for this thread.
-    let mut header = [0x2008_0522u32, 0];
-    // Two of `struct __user_cap_data_struct`: effective, permitted, inheritable.
-    let mut data = [[0u32; 3]; 2];
-    // SAFETY: version 3 reads the header, and writes it or the two structs.
-    let done = unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), data.as_mut_ptr()) };
-    done == 0 && data.get(number as usize / 32).is_some_and(|word| word[0] >> (number % 32) & 1 == 1)
+    crate::user::effective()
+        .is_ok_and(|rights| 1_u64.checked_shl(number).is_some_and(|bit| rights & bit != 0))
 }
 
 /// Enter a new user namespace as its root, with a new network namespace whose loopback interface is up.

@@ -26,55 +26,27 @@ use crate::ports::outgoing::OutgoingPorts;
 use crate::ports::{Binding, EXACT, Place, refusal, sharing_ends};
 use crate::sys;
 use base::{Addr, Instant};
+use ring::shared::{SharedMemory, WORD};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One mark per port, in memory that the XDP program reads.
-pub(super) struct PortBitmap {
-    cells: *const AtomicU64,
-}
+pub(super) struct PortBitmap(SharedMemory);
 
 /// How many there are: one for each port, in network order.
 pub(super) const PORTS: usize = 1 << 16;
 
-// SAFETY: a mapping of atomics that lives until drop.
-unsafe impl Send for PortBitmap {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for PortBitmap {}
-
 impl PortBitmap {
     /// Maps the array that `map` is.
     pub(super) fn map(map: &OwnedFd) -> io::Result<PortBitmap> {
-        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PORTS * size_of::<AtomicU64>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(PortBitmap { cells: base.cast() })
+        SharedMemory::of_file(map.as_fd(), 0, PORTS * WORD).map(PortBitmap)
     }
 
     fn cell(&self, port: u16) -> &AtomicU64 {
-        // SAFETY: the mapping has a cell for each of the 65,536 values.
-        unsafe { &*self.cells.add(usize::from(port.to_be())) }
-    }
-}
-
-impl Drop for PortBitmap {
-    fn drop(&mut self) {
-        // SAFETY: address and length came from mmap, and no reference outlives `self`.
-        unsafe { libc::munmap(self.cells.cast_mut().cast(), PORTS * size_of::<AtomicU64>()) };
+        &self.0.words(0, PORTS * WORD)[usize::from(port.to_be())]
     }
 }
 

@@ -167,12 +167,12 @@ impl XdpPort {
 
     /// Has the program steer a listening port to us, or leave it to the kernel, whether or not another process has it.
     pub(crate) fn steer(&mut self, claim: &PortClaim, wanted: bool) -> std::io::Result<()> {
-        self.steering.steer(claim, wanted)
+        self.steering.with_claims(|claims| claims.steer(claim, wanted))
     }
 
     /// Has the program leave a listening port that is steered to the kernel from `until` on.
     pub(crate) fn lease(&self, port: u16, until: Instant) {
-        self.steering.lease(port, until);
+        self.steering.with_claims(|claims| claims.lease(port, until));
     }
 
     /// Bytes of a packet that a frame holds.
@@ -467,11 +467,11 @@ impl PacketIo for XdpPort {
 
 impl Claims for XdpPort {
     fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
-        self.steering.claim(claim)
+        self.steering.with_claims(|claims| claims.claim(claim))
     }
 
     fn release(&mut self, claim: &PortClaim) {
-        self.steering.release(claim);
+        self.steering.with_claims(|claims| claims.release(claim));
     }
 }
 

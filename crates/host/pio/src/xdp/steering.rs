@@ -8,13 +8,12 @@ use super::device::{Device, Ethtool};
 use super::proof::Requests;
 use super::{XdpConfig, refused};
 use crate::open::OpenError;
-use crate::port::{ClaimError, PortClaim};
 use crate::ports::outgoing::OutgoingPorts;
 use crate::processes;
 use crate::reattach::Refusal;
 use crate::shared_dir;
 use crate::sys;
-use base::{Addr, Instant};
+use base::Addr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -189,24 +188,9 @@ impl Steering {
         self.lock().loaded.serve(queue, socket)
     }
 
-    /// Takes a port.
-    pub(super) fn claim(&self, claim: &PortClaim) -> Result<(), ClaimError> {
-        self.lock().loaded.claims.claim(claim)
-    }
-
-    /// Gives a port back.
-    pub(super) fn release(&self, claim: &PortClaim) {
-        self.lock().loaded.claims.release(claim);
-    }
-
-    /// Has the program take a listening port that another socket of this process holds in the kernel, or leave it.
-    pub(super) fn steer(&self, claim: &PortClaim, wanted: bool) -> io::Result<()> {
-        self.lock().loaded.claims.steer(claim, wanted)
-    }
-
-    /// Has the program leave a listening port that is steered to the kernel from `until` on.
-    pub(super) fn lease(&self, port: u16, until: Instant) {
-        self.lock().loaded.claims.lease(port, until);
+    /// Returns what `call` gives with the claims on the interface as it is now.
+    pub(super) fn with_claims<R>(&self, call: impl FnOnce(&SteeredPorts) -> R) -> R {
+        call(&self.lock().loaded.claims)
     }
 
     /// Everything that arrives is ours.
