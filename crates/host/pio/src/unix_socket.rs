@@ -56,16 +56,20 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-fn address_of(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
+/// Returns the address of a socket at `path`, and its length.
+///
+/// # Errors
+/// `InvalidInput`: no socket has this path.
+pub(crate) fn address_of(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     // SAFETY: all zero is a valid sockaddr_un.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     let name = path.as_os_str().as_bytes();
-    if name.len() >= address.sun_path.len() {
+    if name.is_empty() || name.len() >= address.sun_path.len() || name.contains(&0) {
         let most = address.sun_path.len() - 1;
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("{}: a socket's path has at most {most} bytes", path.display()),
+            format!("{}: a socket's path has one byte and at most {most}, none of them 0", path.display()),
         ));
     }
     for (place, byte) in address.sun_path.iter_mut().zip(name) {

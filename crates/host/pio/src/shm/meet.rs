@@ -14,7 +14,6 @@ use crate::{regular, shared_dir, unix_socket};
 use ring::shared::SharedMemory;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -126,7 +125,7 @@ const PRIVATE: libc::mode_t = 0o600;
 
 /// Listen at `path`, or `None` if another process does.
 fn listen(path: &Path) -> io::Result<Option<Role>> {
-    let (addr, len) = address(path)?;
+    let (addr, len) = unix_socket::address_of(path)?;
     check_directory(path)?;
     let Some(lock) = lock(&lock_path(path))? else { return Ok(None) };
     match std::fs::symlink_metadata(path) {
@@ -228,7 +227,7 @@ fn accept(listener: &OwnedFd) -> io::Result<Option<Partner>> {
 /// A connection to the program that listens at `path`, if there is one.
 fn connect(path: &Path) -> io::Result<Option<OwnedFd>> {
     let connection = sys::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)?;
-    let (addr, len) = address(path)?;
+    let (addr, len) = unix_socket::address_of(path)?;
     // SAFETY: `addr` is a socket address of `len` bytes.
     match check(unsafe { libc::connect(connection.as_raw_fd(), (&raw const addr).cast(), len) }) {
         Ok(_) if is_friend(&connection)? => Ok(Some(connection)),
@@ -241,20 +240,6 @@ fn connect(path: &Path) -> io::Result<Option<OwnedFd>> {
         }
         Err(error) => Err(error),
     }
-}
-
-fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
-    // SAFETY: all zero is a valid sockaddr_un.
-    let mut addr: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    addr.sun_family = libc::AF_UNIX as u16;
-    let bytes = path.as_os_str().as_bytes();
-    if bytes.is_empty() || bytes.len() >= addr.sun_path.len() || bytes.contains(&0) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (to, from) in addr.sun_path.iter_mut().zip(bytes) {
-        *to = *from as libc::c_char;
-    }
-    Ok((addr, size_of::<libc::sockaddr_un>() as libc::socklen_t))
 }
 
 /// Room for the control message that carries one descriptor.

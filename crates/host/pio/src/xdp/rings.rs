@@ -11,8 +11,10 @@
 //! The memory may be mapped elsewhere too, in a child of this process. So a count of the other side is taken only where
 //! it can be: after one that cannot, the ring is broken, and has no slots any more.
 
+use ring::{Mapping, Pages};
 use std::io;
 use std::os::fd::RawFd;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -39,37 +41,6 @@ pub(crate) struct Layout {
     pub(crate) slots: usize,
 }
 
-/// Memory that both sides see.
-struct Shared {
-    base: *mut u8,
-    len: usize,
-    owner: Owner,
-}
-
-enum Owner {
-    Kernel,
-    Heap(std::alloc::Layout),
-}
-
-// SAFETY: the memory is only reached through atomics and through slots that the counts give to one side
-// alone.
-unsafe impl Send for Shared {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Shared {}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        match self.owner {
-            // SAFETY: base and length came from mmap, and the ring that used them is gone.
-            Owner::Kernel => unsafe {
-                libc::munmap(self.base.cast(), self.len);
-            },
-            // SAFETY: base and layout came from the allocator, and both ends are gone.
-            Owner::Heap(layout) => unsafe { std::alloc::dealloc(self.base, layout) },
-        }
-    }
-}
-
 /// One side's view of a ring of `T`.
 struct Ring<T> {
     producer: *const AtomicU32,
@@ -78,7 +49,7 @@ struct Ring<T> {
     slots: *mut T,
     size: u32,
     /// Keeps the pointers valid.
-    _shared: Arc<Shared>,
+    _shared: Arc<Mapping>,
 }
 
 // SAFETY: a `Ring` is one side; the other side is the kernel's or another `Ring`, and they meet in atomics.
@@ -87,12 +58,12 @@ unsafe impl<T: Send> Send for Ring<T> {}
 impl<T: Copy> Ring<T> {
     /// # Panics
     /// If the parts do not lie in the memory, aligned: then the kernel told us nonsense.
-    fn new(shared: Arc<Shared>, layout: Layout, size: u32) -> Ring<T> {
+    fn new(shared: Arc<Mapping>, layout: Layout, size: u32) -> Ring<T> {
         assert!(size.is_power_of_two());
         let part = |offset: usize, len: usize, align: usize| {
-            assert!(offset.is_multiple_of(align) && offset + len <= shared.len, "ring outside its mapping");
+            assert!(offset.is_multiple_of(align) && offset + len <= shared.len(), "ring outside its mapping");
             // SAFETY: the offset lies inside the mapping, as just checked.
-            unsafe { shared.base.add(offset) }
+            unsafe { shared.ptr().as_ptr().add(offset) }
         };
         let count =
             |offset| part(offset, size_of::<AtomicU32>(), align_of::<AtomicU32>()).cast::<AtomicU32>();
@@ -122,7 +93,7 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-fn map(socket: RawFd, page_offset: i64, len: usize) -> io::Result<Arc<Shared>> {
+fn map(socket: RawFd, page_offset: i64, len: usize) -> io::Result<Arc<Mapping>> {
     // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
     let base = unsafe {
         libc::mmap(
@@ -137,7 +108,14 @@ fn map(socket: RawFd, page_offset: i64, len: usize) -> io::Result<Arc<Shared>> {
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    Ok(Arc::new(Shared { base: base.cast(), len, owner: Owner::Kernel }))
+    let (ptr, at) = (NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, base.addr());
+    let unmap = move || {
+        // SAFETY: address and length came from mmap, and the ring that used them is gone.
+        unsafe { libc::munmap(std::ptr::without_provenance_mut(at), len) };
+    };
+    // SAFETY: pages of the kernel's, to read and write until `unmap`. They are reached through atomics, and through slots
+    // that the counts give to one side alone.
+    Ok(Arc::new(unsafe { Mapping::lent(ptr, len, Pages::Normal, Box::new(unmap)) }))
 }
 
 /// The side that fills slots.
@@ -285,13 +263,7 @@ impl<T: Copy> Consumer<T> {
 pub(crate) fn detached<T: Copy>(size: u32, count: u32) -> (Producer<T>, Consumer<T>) {
     const LAYOUT: Layout = Layout { producer: 0, consumer: 64, flags: 128, slots: 192 };
     let len = LAYOUT.slots + size as usize * size_of::<T>();
-    let layout = std::alloc::Layout::from_size_align(len, 64).expect("a small layout");
-    // SAFETY: the layout is not empty; zeroed memory is valid for counts and, as plain numbers, for slots.
-    let base = unsafe { std::alloc::alloc_zeroed(layout) };
-    if base.is_null() {
-        std::alloc::handle_alloc_error(layout);
-    }
-    let shared = Arc::new(Shared { base, len, owner: Owner::Heap(layout) });
+    let shared = Arc::new(Mapping::anonymous(len, Pages::Normal).expect("memory"));
     let ring = || Ring::new(shared.clone(), LAYOUT, size);
     ring().producer().store(count, Ordering::Relaxed);
     ring().consumer().store(count, Ordering::Relaxed);
