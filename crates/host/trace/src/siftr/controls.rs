@@ -184,15 +184,15 @@ impl<C: Cores> Siftr<C> {
             "logfile" => self.set_logfile(Path::new(value)),
             "ppl" => {
                 self.config.ppl = value.parse().ok().filter(|&ppl| ppl > 0).ok_or(refused)?;
-                self.tell(|log, config| log.set_ppl(config.ppl))
+                self.tell()
             }
             "genhashes" => {
                 self.config.genhashes = bit.ok_or(refused)?;
-                self.tell(|log, config| log.set_genhashes(config.genhashes))
+                self.tell()
             }
             "port_filter" => {
                 self.config.port_filter = value.parse().ok().ok_or(refused)?;
-                self.tell(|log, config| log.set_port_filter(config.port_filter))
+                self.tell()
             }
             "profile" if self.log.is_some() => Err(ControlError::Busy),
             "profile" => {
@@ -203,14 +203,9 @@ impl<C: Cores> Siftr<C> {
         }
     }
 
-    /// Returns the latest error of the file, if a log is written and there was one.
-    pub fn fault(&self) -> Option<String> {
-        self.log.as_ref().and_then(Log::fault)
-    }
-
-    fn tell(&self, what: impl FnOnce(&Log, &LogConfig)) -> Result<(), ControlError> {
+    fn tell(&self) -> Result<(), ControlError> {
         if let Some(log) = &self.log {
-            what(log, &self.config);
+            log.set(&self.config);
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! Values that can be changed while a log is written.
 
+use super::LogConfig;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Which packets are logged, and how. Written by the log's owner, read by its hooks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Knobs {
     /// Every how many packets of a flow one is logged.
     ppl: AtomicU32,
@@ -15,30 +16,12 @@ pub(super) struct Knobs {
 }
 
 impl Knobs {
-    pub(super) fn new(ppl: u32, port: u16, hashes: bool) -> Knobs {
-        let knobs = Knobs {
-            ppl: AtomicU32::new(ppl.max(1)),
-            port: AtomicU32::new(port.into()),
-            hashes: AtomicBool::new(hashes),
-            plain: AtomicBool::new(false),
-        };
-        knobs.sum_up();
-        knobs
-    }
-
-    pub(super) fn set_ppl(&self, ppl: u32) {
+    pub(super) fn set(&self, config: &LogConfig) {
+        let LogConfig { ppl, port_filter, genhashes, .. } = *config;
         self.ppl.store(ppl.max(1), Ordering::Relaxed);
-        self.sum_up();
-    }
-
-    pub(super) fn set_port(&self, port: u16) {
-        self.port.store(port.into(), Ordering::Relaxed);
-        self.sum_up();
-    }
-
-    pub(super) fn set_hashes(&self, on: bool) {
-        self.hashes.store(on, Ordering::Relaxed);
-        self.sum_up();
+        self.port.store(port_filter.into(), Ordering::Relaxed);
+        self.hashes.store(genhashes, Ordering::Relaxed);
+        self.plain.store(ppl <= 1 && port_filter == 0 && !genhashes, Ordering::Relaxed);
     }
 
     pub(super) fn ppl(&self) -> u32 {
@@ -57,10 +40,5 @@ impl Knobs {
     #[inline]
     pub(super) fn are_plain(&self) -> bool {
         self.plain.load(Ordering::Relaxed)
-    }
-
-    fn sum_up(&self) {
-        let plain = self.ppl() == 1 && self.port() == 0 && !self.hashes();
-        self.plain.store(plain, Ordering::Relaxed);
     }
 }

@@ -109,7 +109,8 @@ impl Log {
         let mut line = Vec::new();
         config.profile.enable_line(&mut line, epoch_us + now.as_micros());
         queue.line(&line)?;
-        let knobs = Arc::new(Knobs::new(config.ppl, config.port_filter, config.genhashes));
+        let knobs = Arc::<Knobs>::default();
+        knobs.set(config);
         let book = Book::default();
         let hooks = producers.into_iter().zip(1..).map(|(producer, nth)| {
             let secret = SipKey::new(config.seed, nth);
@@ -119,19 +120,9 @@ impl Log {
         Ok((Log { queue, knobs, book, profile: config.profile, epoch: config.epoch }, hooks))
     }
 
-    /// From now on one packet in `ppl` of a flow is logged.
-    pub fn set_ppl(&self, ppl: u32) {
-        self.knobs.set_ppl(ppl);
-    }
-
-    /// From now on only packets to or from `port` are logged; 0 for all.
-    pub fn set_port_filter(&self, port: u16) {
-        self.knobs.set_port(port);
-    }
-
-    /// From now on packets are hashed, or not.
-    pub fn set_genhashes(&self, on: bool) {
-        self.knobs.set_hashes(on);
+    /// From now on `ppl`, `port_filter` and `genhashes` are those of `config`.
+    pub fn set(&self, config: &LogConfig) {
+        self.knobs.set(config);
     }
 
     /// Writes what waits; for logs without a thread.
@@ -148,11 +139,6 @@ impl Log {
     /// The last error of the old file.
     pub fn switch(&self, output: Output) -> std::io::Result<()> {
         self.queue.switch(output)
-    }
-
-    /// Returns the latest error of the file, if there was one.
-    pub fn fault(&self) -> Option<String> {
-        self.queue.fault()
     }
 
     /// Ends the log at `now`: writes what waits and the last line. The hooks must be gone; what one counts later is not
