@@ -121,12 +121,6 @@ impl Frame {
         self.place as u32 as usize
     }
 
-    /// Bytes after the packet.
-    #[inline]
-    pub fn tailroom(&self) -> usize {
-        self.size as usize - self.headroom() - self.len()
-    }
-
     /// Slot size.
     #[inline]
     pub fn capacity(&self) -> usize {
@@ -460,7 +454,6 @@ mod tests {
                         Some(frame) => {
                             let (_, mark) = lent.swap_remove(place.expect("only lent slots come back"));
                             assert_eq!((frame.headroom(), frame.len()), (start, len));
-                            assert_eq!(frame.tailroom(), size - start - len);
                             assert!(frame.data().iter().all(|&b| b == mark));
                             assert_eq!(pool.locate(frame.offset()), (start < size).then_some((index, start)));
                             owned.push((frame, mark));

@@ -219,15 +219,10 @@ mod threads {
     use std::sync::Arc;
     use std::thread::JoinHandle;
 
-    /// Jobs one after the other before sleeping helpers are woken: waking costs the owner about as much as a run.
-    const WAKE_AFTER: u32 = 2;
-
     /// An owner's helpers. They end when this is dropped.
     pub struct WorkerPool {
         board: Arc<Board>,
         helpers: Vec<(Ringer, JoinHandle<()>)>,
-        /// Jobs since [`WorkerPool::rest`].
-        jobs: u32,
     }
 
     impl WorkerPool {
@@ -242,7 +237,7 @@ mod threads {
             begin: impl Fn(usize) + Send + Clone + 'static,
         ) -> io::Result<WorkerPool> {
             let board = Arc::new(Board::new(1 + helpers));
-            let mut worker_pool = WorkerPool { board, helpers: Vec::new(), jobs: 0 };
+            let mut worker_pool = WorkerPool { board, helpers: Vec::new() };
             for number in 0..helpers {
                 let (ringer, mut sleeper) = doorbell()?;
                 let (board, begin) = (worker_pool.board.clone(), begin.clone());
@@ -302,11 +297,10 @@ mod threads {
                 let part = unsafe { core::slice::from_raw_parts_mut(first.at(at), run.min(len - at)) };
                 work(at, part);
             };
-            self.jobs = self.jobs.saturating_add(1);
-            let WorkerPool { board, helpers, jobs } = self;
+            let WorkerPool { board, helpers } = self;
             let call = || {
                 // Who sleeps through a job was not needed for it, so nothing depends on what this sees.
-                if *jobs >= WAKE_AFTER && board.asleep.load(Ordering::Relaxed) > 0 {
+                if board.asleep.load(Ordering::Relaxed) > 0 {
                     helpers.iter().for_each(|(ringer, _)| {
                         ringer.ring();
                     });
@@ -314,11 +308,6 @@ mod threads {
             };
             let runs = u32::try_from(runs).unwrap_or(u32::MAX);
             board.share(runs, &one, call)
-        }
-
-        /// The owner has nothing to do: a sleeping helper is not woken for the first few items that come.
-        pub fn rest(&mut self) {
-            self.jobs = 0;
         }
     }
 
@@ -413,7 +402,6 @@ mod tests {
                 };
                 worker_pool.each(&mut [0; 64], 1, &work).unwrap();
             }
-            worker_pool.rest();
             // Long enough to sleep; if it is still awake, the test only tests less.
             std::thread::sleep(std::time::Duration::from_millis(if cfg!(miri) { 1 } else { 20 }));
         }

@@ -7,14 +7,11 @@ use base::{FlowKey, Instant};
 use ring::{Consumer, Producer};
 use std::collections::VecDeque;
 use std::fmt::Write;
-use std::sync::Arc;
 use tcp::{Info, Probe, Seen, State};
 use wire::packet::{Content, parse_frame, parse_ip};
 use wire::pcap::LinkType;
 use wire::protocol;
 use wire::tcp::{Flags, Header};
-
-use crate::capture::CaptureStats;
 
 /// Notes that may wait for the writer.
 const NOTES: usize = 1 << 14;
@@ -137,14 +134,12 @@ impl Note {
 /// The core's end: attach it to the core whose port is tapped.
 pub struct StateProbe {
     notes: Producer<Note>,
-    stats: Arc<CaptureStats>,
 }
 
 impl Probe for StateProbe {
     fn packet(&mut self, seen: &Seen<'_>) {
-        if self.notes.push(Note::new(seen)).is_err() {
-            self.stats.count_unannotated();
-        }
+        // A packet whose state finds no room gets no comment.
+        let _ = self.notes.push(Note::new(seen));
     }
 
     /// Each packet of the capture gets a state of its own.
@@ -178,7 +173,7 @@ pub(crate) struct Annotator {
 }
 
 /// Both ends. `link` is what the packets start with.
-pub(crate) fn annotator(link: LinkType, stats: Arc<CaptureStats>) -> (StateProbe, Annotator) {
+pub(crate) fn annotator(link: LinkType) -> (StateProbe, Annotator) {
     let (producer, consumer) = ring::queue(NOTES);
     let annotator = Annotator {
         notes: consumer,
@@ -189,7 +184,7 @@ pub(crate) fn annotator(link: LinkType, stats: Arc<CaptureStats>) -> (StateProbe
         link,
         comment: String::new(),
     };
-    (StateProbe { notes: producer, stats }, annotator)
+    (StateProbe { notes: producer }, annotator)
 }
 
 impl Annotator {

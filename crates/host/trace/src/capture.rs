@@ -59,7 +59,6 @@ impl PacketHeader {
 pub struct CaptureStats {
     written: AtomicU64,
     dropped: AtomicU64,
-    unannotated: AtomicU64,
 }
 
 impl CaptureStats {
@@ -71,15 +70,6 @@ impl CaptureStats {
     /// Packets the ring had no room for.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
-    }
-
-    /// States that found no room on their way to their packets.
-    pub fn unannotated(&self) -> u64 {
-        self.unannotated.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn count_unannotated(&self) {
-        self.unannotated.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -170,7 +160,7 @@ impl Capture {
     /// arrived was processed and after one that leaves was built. The probe is to be attached to the core whose port is
     /// tapped; `link` is what the packets start with.
     pub fn annotate(&mut self, link: LinkType) -> StateProbe {
-        let (probe, annotator) = annotator(link, self.stats.clone());
+        let (probe, annotator) = annotator(link);
         self.annotator = Some(annotator);
         probe
     }

@@ -43,7 +43,7 @@ pub(super) struct Known {
     /// Answers to the owner's questions from known state.
     pub(super) answers: Vec<NetEvent>,
     /// The interface was deleted.
-    pub(super) gone: bool,
+    gone: bool,
     /// It was deleted at some time since this was last taken, also if it is there again.
     pub(super) left: bool,
     /// Its name, as last told.

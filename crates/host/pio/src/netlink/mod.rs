@@ -143,11 +143,6 @@ impl Monitor {
         std::mem::take(&mut self.known.touched)
     }
 
-    /// Was the interface deleted?
-    pub fn is_gone(&self) -> bool {
-        self.known.gone
-    }
-
     /// Returns true if the interface was deleted since the last call, also if it is there again.
     pub fn take_left(&mut self) -> bool {
         std::mem::take(&mut self.known.left)

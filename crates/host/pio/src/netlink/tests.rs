@@ -131,7 +131,7 @@ fn everything_at_first_then_changes() {
     set_link(index, false, None).unwrap();
     assert!(follower.until(|f| !f.up && f.routes.is_empty()), "{:?}", follower.routes);
     delete_link(index).unwrap();
-    assert!(follower.until(|f| f.monitor.is_gone()));
+    assert!(follower.until(|f| f.monitor.home().is_none()));
 }
 
 #[test]

@@ -121,38 +121,7 @@ const LINK_MAX: usize = 18;
 
 const _: () = assert!(BATCH_MAX as u32 <= RX_RING_MIN / 2);
 
-/// Opens `queues` ports on an interface of the caller's network namespace, one per core.
-pub fn open_xdp(iface: &str, queues: u16) -> Result<Vec<XdpPort>, OpenError> {
-    open_xdp_with(iface, &XdpConfig { ports: queues, ..XdpConfig::default() })
-}
-
-/// [`open_xdp`] from what a user writes: `IFACE`, then `mode=native` or `mode=generic`, `copy` and `checksum=stack`,
-/// between commas.
-pub fn open_xdp_spec(spec: &str, queues: u16) -> Result<Vec<XdpPort>, OpenError> {
-    let mut config = XdpConfig { ports: queues, ..XdpConfig::default() };
-    let mut words = spec.split(',');
-    let iface = words.next().unwrap_or_default();
-    for word in words {
-        match word {
-            "mode=native" => config.mode = XdpMode::Native,
-            "mode=generic" => config.mode = XdpMode::Generic,
-            "mode=auto" => config.mode = XdpMode::Auto,
-            "copy" => config.zero_copy = false,
-            "checksum=stack" => config.tx_checksum = false,
-            _ => {
-                return Err(OpenError::Spec {
-                    spec: format!("xdp:{spec}"),
-                    why: format!(
-                        "'{word}' is none of mode=auto, mode=native, mode=generic, copy, checksum=stack"
-                    ),
-                });
-            }
-        }
-    }
-    open_xdp_with(iface, &config)
-}
-
-/// [`open_xdp`] with everything said.
+/// Opens ports on an interface of the caller's network namespace, one per core.
 pub fn open_xdp_with(iface: &str, config: &XdpConfig) -> Result<Vec<XdpPort>, OpenError> {
     let bad_ring = |size: u32| !size.is_power_of_two() || !(RX_RING_MIN..=1 << 16).contains(&size);
     if config.ports == 0 || bad_ring(config.rx_ring) || bad_ring(config.tx_ring) {

@@ -30,7 +30,7 @@ struct Counters {
 /// One core's share of a network interface: one or more queues by AF_XDP.
 ///
 /// The kernel keeps every packet that no claim covers. The interface is shared by all ports of one
-/// [`open_xdp`](super::open_xdp); when the last of them is dropped, or the process dies, the kernel has all
+/// [`open_xdp_with`](super::open_xdp_with); when the last of them is dropped, or the process dies, the kernel has all
 /// of it back.
 ///
 /// It begins and ends on cache lines of its own: its core writes it for each packet, and ports of several cores are

@@ -16,6 +16,11 @@ pub(super) const PEER: &str = "10.9.0.2";
 pub(super) const OURS6: &str = "fd09::1";
 pub(super) const PEER6: &str = "fd09::2";
 
+/// Opens ports of interface `iface` as they are without options.
+pub(super) fn open_xdp(iface: &str, queues: u16) -> Result<Vec<XdpPort>, OpenError> {
+    open_xdp_with(iface, &XdpConfig { ports: queues, ..XdpConfig::default() })
+}
+
 pub(super) struct Cable {
     pub(super) here: File,
     pub(super) peer: File,

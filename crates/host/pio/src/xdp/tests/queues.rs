@@ -3,7 +3,7 @@
 
 use super::host::{Cable, OURS, listener};
 use crate::testnet::Wait;
-use crate::xdp::{XdpConfig, XdpPort, open_xdp_spec};
+use crate::xdp::{XdpConfig, XdpPort};
 use crate::{Claims, NetEvents};
 use crate::{PacketIo, RxBatch};
 use base::Duration;
@@ -117,7 +117,7 @@ fn queues_that_come_later_are_served() {
     if !set_queues(2) {
         return;
     }
-    let error = open_xdp_spec("x0,mode=native", 1).map(drop).unwrap_err().to_string();
+    let error = crate::open("xdp:x0,mode=native", 1).map(drop).unwrap_err().to_string();
     assert!(error.contains("peer sends on more queues") || error.contains("sudo"), "{error}");
     let Some(mut ports) = cable.open(&XdpConfig { ports: 2, ..XdpConfig::default() }) else { return };
     ports[0].claim(&listener(80)).unwrap();
