@@ -71,6 +71,14 @@ pub(crate) fn set_option<T: Copy>(fd: RawFd, level: i32, name: i32, value: &T) -
     check(rc).map(drop)
 }
 
+/// Reads a socket option into `value`, which is plain numbers. The kernel may fill only its front.
+pub(crate) fn get_option<T: Copy>(fd: RawFd, level: i32, name: i32, value: &mut T) -> io::Result<()> {
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is writable for `len` bytes.
+    let rc = unsafe { libc::getsockopt(fd, level, name, std::ptr::from_mut(value).cast(), &raw mut len) };
+    check(rc).map(drop)
+}
+
 /// Index of the interface called `name` in the caller's network namespace.
 pub(crate) fn index_of(name: &str) -> io::Result<u32> {
     let name = std::ffi::CString::new(name)?;
@@ -165,12 +173,8 @@ pub(crate) fn is_on_no_interface(fd: RawFd) -> bool {
 
 /// Takes the error that waits at a socket.
 pub(crate) fn take_error(fd: RawFd) -> io::Result<i32> {
-    let (mut error, mut len) = (0_i32, 4);
-    // SAFETY: four bytes are written to `error`.
-    let asked = unsafe {
-        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &raw mut len)
-    };
-    check(asked).map(|_| error)
+    let mut error = 0_i32;
+    get_option(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut error).map(|()| error)
 }
 
 /// `count` bytes of the kernel's entropy.

@@ -3,7 +3,7 @@
 use crate::sys;
 use std::ffi::CStr;
 use std::io;
-use std::mem::{MaybeUninit, offset_of, size_of};
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -90,12 +90,7 @@ pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
 /// As [`peer_user`], for a socket of any type.
 pub(crate) fn peer(socket: RawFd) -> io::Result<u32> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: room for the credentials, and for their length.
-    sys::check(unsafe {
-        libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut len)
-    })?;
-    Ok(peer.uid)
+    sys::get_option(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut peer).map(|()| peer.uid)
 }
 
 /// Returns the number of the user whose rights this process has (its effective user).

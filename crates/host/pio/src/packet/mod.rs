@@ -451,11 +451,8 @@ fn join_group(fd: RawFd, group: &mut Option<u16>, claims: &SilencedPorts) -> io:
     };
     sys::set_option(fd, SOL_PACKET, libc::PACKET_FANOUT, &request)?;
     if group.is_none() {
-        let (mut value, mut len) = (0_u32, 4);
-        // SAFETY: four bytes are written to `value`.
-        sys::check(unsafe {
-            libc::getsockopt(fd, SOL_PACKET, libc::PACKET_FANOUT, (&raw mut value).cast(), &raw mut len)
-        })?;
+        let mut value = 0_u32;
+        sys::get_option(fd, SOL_PACKET, libc::PACKET_FANOUT, &mut value)?;
         *group = Some(value as u16);
         claims.spread(fd)?;
     }
@@ -629,10 +626,8 @@ impl NetEvents for Packet {
 /// Packets the kernel had no room for since it was last asked.
 fn missed(fd: RawFd) -> u64 {
     // Packets, drops.
-    let (mut counts, mut len) = ([0_u32; 2], 8);
-    // SAFETY: up to `len` bytes are written to `counts`.
-    let rc = unsafe {
-        libc::getsockopt(fd, SOL_PACKET, libc::PACKET_STATISTICS, counts.as_mut_ptr().cast(), &raw mut len)
-    };
-    if rc == 0 { counts[1].into() } else { 0 }
+    let mut counts = [0_u32; 2];
+    // Without an answer the zeros stand.
+    let _ = sys::get_option(fd, SOL_PACKET, libc::PACKET_STATISTICS, &mut counts);
+    counts[1].into()
 }

@@ -265,7 +265,7 @@ impl Lane {
         // SAFETY: all zero is a valid xdp_statistics.
         let mut statistics: libc::xdp_statistics = unsafe { std::mem::zeroed() };
         // Without an answer the zeros stand.
-        let _ = get_option(&self.socket, libc::XDP_STATISTICS, &mut statistics);
+        let _ = sys::get_option(self.fd(), libc::SOL_XDP, libc::XDP_STATISTICS, &mut statistics);
         statistics
     }
 }
@@ -341,8 +341,8 @@ pub(super) fn rings(socket: &OwnedFd, config: &LaneConfig) -> io::Result<Rings> 
     }
     // SAFETY: all zero is a valid xdp_mmap_offsets.
     let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-    get_option(socket, libc::XDP_MMAP_OFFSETS, &mut offsets)?;
     let fd = socket.as_raw_fd();
+    sys::get_option(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, &mut offsets)?;
     Ok((
         Consumer::map(fd, libc::XDP_PGOFF_RX_RING, layout(&offsets.rx), config.rx)?,
         Producer::map(fd, libc::XDP_UMEM_PGOFF_FILL_RING as i64, layout(&offsets.fr), config.rx)?,
@@ -439,19 +439,4 @@ fn tune(socket: &OwnedFd, config: &LaneConfig) {
 
 fn set_option<T: Copy>(socket: &OwnedFd, name: i32, value: &T) -> io::Result<()> {
     sys::set_option(socket.as_raw_fd(), libc::SOL_XDP, name, value)
-}
-
-fn get_option<T: Copy>(socket: &OwnedFd, name: i32, value: &mut T) -> io::Result<()> {
-    let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is writable for `len` bytes and made of plain numbers.
-    let rc = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            name,
-            std::ptr::from_mut(value).cast(),
-            &raw mut len,
-        )
-    };
-    check(rc).map(drop)
 }

@@ -238,17 +238,13 @@ impl Card {
                 let mut threads = Threads::new(state);
                 let count = receivers.len();
                 for (nth, (receiver, bell)) in receivers.into_iter().enumerate() {
-                    let begin = begin.clone();
-                    let wake = move || bell.ring_anyway();
-                    threads
-                        .start(format!("{name}-rx{nth}"), receiver, life.clone(), wake, move || begin(nth))?;
+                    let (begin, name) = (begin.clone(), format!("{name}-rx{nth}"));
+                    threads.start(name, receiver, life.clone(), bell, move || begin(nth))?;
                 }
                 let (bell, begin_up) = (mover.ringer(), begin.clone());
-                let wake = move || bell.ring_anyway();
-                threads.start(format!("{name}-up"), mover, life.clone(), wake, move || begin_up(count))?;
+                threads.start(format!("{name}-up"), mover, life.clone(), bell, move || begin_up(count))?;
                 let bell = link.bell();
-                let wake = move || bell.ring_anyway();
-                threads.start(format!("{name}-link"), link, life, wake, move || begin(count + 1))?;
+                threads.start(format!("{name}-link"), link, life, bell, move || begin(count + 1))?;
                 Ok(Workers::Threads { _threads: threads })
             },
         )

@@ -39,13 +39,11 @@ pub(super) struct Life {
     pub(super) host: Ringer,
 }
 
-type Wake = Box<dyn Fn() + Send>;
-
 /// The threads of a card.
 pub(super) struct Threads {
     state: Arc<State>,
-    /// Each with how to wake it.
-    all: Vec<(Wake, JoinHandle<()>)>,
+    /// Each with its bell.
+    all: Vec<(Ringer, JoinHandle<()>)>,
 }
 
 impl Threads {
@@ -53,13 +51,13 @@ impl Threads {
         Threads { state, all: Vec::new() }
     }
 
-    /// Starts a worker, which begins by calling `begin`.
+    /// Starts a worker, which sleeps on `bell` and begins by calling `begin`.
     pub(super) fn start(
         &mut self,
         name: String,
         mut worker: impl Worker + 'static,
         life: Life,
-        wake: impl Fn() + Send + 'static,
+        bell: Ringer,
         begin: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
         let number = self.all.len() as u32;
@@ -68,7 +66,7 @@ impl Threads {
             begin();
             serve(&mut worker, &guard.life);
         })?;
-        self.all.push((Box::new(wake), thread));
+        self.all.push((bell, thread));
         Ok(())
     }
 }
@@ -76,8 +74,8 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.state.stop.store(true, Ordering::Release);
-        for (wake, _) in &self.all {
-            wake();
+        for (bell, _) in &self.all {
+            bell.ring_anyway();
         }
         for (_, thread) in self.all.drain(..) {
             // One that panicked has said why on its way out, and the card since then.
