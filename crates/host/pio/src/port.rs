@@ -22,6 +22,14 @@ pub enum Medium {
     Ip,
 }
 
+impl Medium {
+    /// Bytes of a frame before the IP header.
+    #[inline]
+    pub fn header_len(self) -> usize {
+        if self == Medium::Ethernet { wire::ethernet::HEADER_LEN } else { 0 }
+    }
+}
+
 /// Capabilities of a port, fixed when it opens.
 #[derive(Clone, Debug)]
 pub struct Caps {

@@ -3,8 +3,8 @@
 use crate::port::{Medium, RxChecksum};
 use ::wire::checksum::{Summer, is_partial};
 use ::wire::packet::{Content, Packet, parse_frame, parse_ip, plain_tcp_v4};
+use ::wire::protocol;
 use ::wire::tcp::CHECKSUM_OFFSET;
-use ::wire::{ethernet, protocol};
 use base::{Endpoint, FlowKey};
 
 /// Where a TCP packet's parts lie, and its flow as its receiver sees it.
@@ -16,14 +16,9 @@ pub(crate) struct Classified {
     pub(crate) data: bool,
 }
 
-/// Bytes before the IP header.
-pub(crate) fn ip_start(medium: Medium) -> usize {
-    if medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 }
-}
-
 /// Looks at a packet of `whole` bytes, the first of which are in `bytes`; `None` if it is no TCP, or not whole.
 pub(crate) fn classify(bytes: &[u8], whole: usize, medium: Medium) -> Option<Classified> {
-    let ip = ip_start(medium);
+    let ip = medium.header_len();
     let plain = if is_ipv4(bytes, medium) { plain_tcp_v4(bytes, ip, whole) } else { None };
     let packet = match (plain, medium) {
         (Some(packet), _) => packet,

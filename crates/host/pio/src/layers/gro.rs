@@ -11,7 +11,7 @@
 //! in place. The smallest pool of a port has twice as many frames as are held at most. Whatever is not sound goes up
 //! too: the stack counts it.
 
-use super::classify::{classify, ip_start, judge};
+use super::classify::{classify, judge};
 use crate::port::{BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxChecksum, RxPacket};
 use ::wire::checksum::Summer;
 use base::{Duration, FlowKey, Instant};
@@ -160,7 +160,7 @@ impl Gro {
             }
         }
         let (key, hash) = (seen.key, (up.hash)(&seen.key));
-        let (ip, tcp, end) = (ip_start(caps.medium), seen.packet.start as usize, seen.packet.end as usize);
+        let (ip, tcp, end) = (caps.medium.header_len(), seen.packet.start as usize, seen.packet.end as usize);
         if self.engine.bypass(now, &key, hash, &packet.frame.data()[tcp..end], merged) {
             return up.packets.push(packet);
         }

@@ -4,13 +4,13 @@
 use crate::netlink::{Monitor, Scope};
 use crate::port::{Caps, IoError, NetEvent};
 use crate::sys::{self, interest};
-use base::{Addr, Duration};
+use base::Duration;
 use std::io;
 use std::os::fd::RawFd;
 
 /// News of one port.
 pub(crate) struct PortMonitor {
-    monitor: Monitor,
+    pub(crate) news: Monitor,
     /// News of other kinds; the kernel skips what is negative.
     also: [RawFd; 2],
 }
@@ -18,7 +18,7 @@ pub(crate) struct PortMonitor {
 impl PortMonitor {
     /// Of interface `ifindex` of the caller's network namespace.
     pub(crate) fn new(ifindex: u32, scope: Scope) -> io::Result<PortMonitor> {
-        Ok(PortMonitor { monitor: Monitor::open(ifindex, scope)?, also: [-1; 2] })
+        Ok(PortMonitor { news: Monitor::open(ifindex, scope)?, also: [-1; 2] })
     }
 
     /// Descriptors more whose news end a sleep; their owner keeps them open.
@@ -32,13 +32,13 @@ impl PortMonitor {
         let events = if blocked { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
         let mut rows = [
             interest(fd, events),
-            interest(self.monitor.fd(), libc::POLLIN),
+            interest(self.news.fd(), libc::POLLIN),
             interest(self.also[0], libc::POLLIN),
             interest(self.also[1], libc::POLLIN),
         ];
         let ready = sys::poll(&mut rows, Some(Duration::ZERO)).map_err(IoError::Os)?;
         if rows[1].revents != 0 {
-            self.monitor.expect_news();
+            self.news.expect_news();
         }
         fds.extend(self.poll_fds(fd));
         Ok(ready == 0)
@@ -46,13 +46,13 @@ impl PortMonitor {
 
     /// Returns the descriptors to sleep on.
     pub(crate) fn poll_fds(&self, fd: RawFd) -> impl Iterator<Item = RawFd> {
-        [fd, self.monitor.fd()].into_iter().chain(self.also).filter(|fd| *fd >= 0)
+        [fd, self.news.fd()].into_iter().chain(self.also).filter(|fd| *fd >= 0)
     }
 
     /// Appends what the kernel has to tell, and keeps `caps` and `down` true to it.
     pub(crate) fn net_events(&mut self, caps: &mut Caps, down: &mut bool, events: &mut Vec<NetEvent>) {
         let before = events.len();
-        self.monitor.poll(events);
+        self.news.poll(events);
         for event in &events[before..] {
             match *event {
                 NetEvent::Link { up } => *down = !up,
@@ -61,30 +61,5 @@ impl PortMonitor {
                 _ => {}
             }
         }
-    }
-
-    /// Asks the kernel for a neighbour.
-    pub(crate) fn resolve(&mut self, addr: Addr) {
-        self.monitor.resolve(addr);
-    }
-
-    /// Returns true if the interface was deleted since the last call, also if it is there again.
-    pub(crate) fn take_left(&mut self) -> bool {
-        self.monitor.take_left()
-    }
-
-    /// Returns the index of the interface that has the name of the one watched.
-    pub(crate) fn home(&self) -> Option<u32> {
-        self.monitor.home()
-    }
-
-    /// Watches interface `ifindex` from now on.
-    pub(crate) fn follow(&mut self, ifindex: u32) {
-        self.monitor.follow(ifindex);
-    }
-
-    /// Counters of the news.
-    pub(crate) fn stats(&self) -> [(&'static str, u64); 2] {
-        self.monitor.stats()
     }
 }

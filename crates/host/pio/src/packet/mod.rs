@@ -542,7 +542,7 @@ impl PacketIo for Packet {
             ("gone_ms", self.gone.map_or(0, |since| sys::monotonic().since(since).as_millis() as u64)),
             ("returns", counts.returns),
         ];
-        all.extend(self.monitor.stats());
+        all.extend(self.monitor.news.stats());
         all
     }
 }
@@ -609,7 +609,7 @@ impl Sharing for Packet {
 impl NetEvents for Packet {
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
         self.monitor.net_events(&mut self.caps, &mut self.down, events);
-        if self.monitor.take_left() || self.gone.is_some() {
+        if self.monitor.news.take_left() || self.gone.is_some() {
             self.seek(events);
         }
         // Even without a group now: what one that was left says must be heard, or it would end every sleep.
@@ -619,7 +619,7 @@ impl NetEvents for Packet {
     }
 
     fn resolve(&mut self, addr: Addr) {
-        self.monitor.resolve(addr);
+        self.monitor.news.resolve(addr);
     }
 }
 

@@ -117,10 +117,10 @@ impl Packet {
         if self.gone.is_none() {
             self.lose();
         }
-        let Some(ifindex) = self.monitor.home() else { return };
+        let Some(ifindex) = self.monitor.news.home() else { return };
         match self.go_on(ifindex) {
             Ok(()) => {
-                self.monitor.follow(ifindex);
+                self.monitor.news.follow(ifindex);
                 self.caps.ifindex = Some(ifindex);
                 self.gone = None;
                 self.counts.returns += 1;

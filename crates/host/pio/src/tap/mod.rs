@@ -401,7 +401,7 @@ impl PacketIo for Tap {
             ("tx_invalid", counts.tx_invalid),
             ("no_frame", self.pool.refused()),
         ];
-        all.extend(self.monitor.stats());
+        all.extend(self.monitor.news.stats());
         all
     }
 }

@@ -49,7 +49,7 @@ impl Core {
         merged_runs: &mut BatchGro,
     ) {
         merged_runs.begin();
-        let ip = self.ip_start();
+        let ip = self.port.caps.medium.header_len();
         let (summer, mut joined) = (self.port.summer, 0);
         let mut at = 0;
         while at < batch.len() {
@@ -72,12 +72,6 @@ impl Core {
         self.stats.bytes_in += joined;
     }
 
-    /// Where IP headers start in the port's packets.
-    #[inline]
-    pub(crate) fn ip_start(&self) -> usize {
-        if self.port.caps.medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 }
-    }
-
     #[inline(always)]
     pub(crate) fn parse_one(
         &mut self,
@@ -92,10 +86,9 @@ impl Core {
             _ => pieces.iter().map(|piece| piece.frame.len()).sum(),
         };
         self.stats.bytes_in += whole as u64;
-        let ethernet = self.port.caps.medium == Medium::Ethernet;
-        let ip = if ethernet { ethernet::HEADER_LEN } else { 0 };
-        let ours = !ethernet || self.is_plainly_ours(frame);
-        let plain = if ours { plain_tcp_v4(frame, ip, whole) } else { None };
+        let medium = self.port.caps.medium;
+        let ours = medium == Medium::Ip || self.is_plainly_ours(frame);
+        let plain = if ours { plain_tcp_v4(frame, medium.header_len(), whole) } else { None };
         let lot = (at, pieces);
         match plain {
             Some(packet) => self.enqueue(packet, lot, arrivals),

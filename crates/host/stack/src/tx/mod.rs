@@ -205,10 +205,7 @@ impl Port {
 
     /// `mac` is the link-layer destination and means nothing where the port takes bare IP packets.
     fn below_of(&self, src: Addr, dst: Addr, mac: &[u8; 6], hash: u64) -> Below {
-        let link = match self.caps.medium {
-            Medium::Ethernet => Some(Link { dst: *mac, src: self.caps.mac }),
-            Medium::Ip => None,
-        };
+        let link = self.link().map(|link| Link { dst: *mac, ..link });
         Below { link, src, dst, tos: 0, ttl: 0, label: self.label(src, hash) }
     }
 
@@ -509,13 +506,12 @@ fn complete(start: usize) -> TxMeta {
 /// Returns the offloads requested for a segment.
 fn request(below: &Below, header: &Header, len: usize, mss: usize) -> TxMeta {
     let start = below.len();
-    let offset = wire::tcp::CHECKSUM_OFFSET as u16;
     let segmentation = (len > mss).then(|| SegmentationOffload {
         size: mss as u16,
         header_len: (start + header.len()) as u16,
         v6: !below.src.is_v4(),
     });
-    TxMeta { checksum: Some(ChecksumOffload { start: start as u16, offset }), segmentation }
+    TxMeta { segmentation, ..complete(start) }
 }
 
 /// A super-segment must fit the port, the length field of IPv4 and the frame. Where the port cuts none there

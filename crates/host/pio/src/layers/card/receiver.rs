@@ -5,7 +5,7 @@ use super::merged::merge;
 use super::round_trips::RoundTrips;
 use super::tally::{RECEIVER_ROWS, ReceiverCounters, Tally};
 use super::{CardConfig, OUT_MAX, SUPERS, Steered, Up, Worker};
-use crate::layers::classify::{classify, ip_start, judge};
+use crate::layers::classify::{classify, judge};
 use crate::port::{BATCH_MAX, Caps, Medium, RxChecksum, RxMeta, RxPacket};
 use ::wire::checksum::Summer;
 use base::{Duration, FlowKey, Instant};
@@ -145,7 +145,7 @@ impl Receiver {
         let merged = packet.meta.gso_size != 0;
         let kept = Kept { packet, data: seen.data };
         let arrival =
-            Arrival { key: seen.key, hash, ip: ip_start(self.medium), tcp, end, merged, packet: kept };
+            Arrival { key: seen.key, hash, ip: self.medium.header_len(), tcp, end, merged, packet: kept };
         if let Err(back) = engine.on_arrival(now, arrival) {
             // All that it holds is ready now, so there is room afterwards.
             self.collect();
@@ -193,7 +193,7 @@ impl Receiver {
         if packets.len() > 1
             && let Some(merged_run) = &run.merged_run
         {
-            let ip = ip_start(self.medium);
+            let ip = self.medium.header_len();
             if let Some(mut whole) = self.supers.pop() {
                 if merge(&mut whole, merged_run, ip, packets.iter().map(AsRef::as_ref)) {
                     self.counts.merged += packets.len() as u64;

@@ -184,7 +184,7 @@ impl Lanes {
     /// The template of a super-segment whose frame begins with `headers`, `None` if it makes no sense.
     fn template(&self, headers: &[u8], meta: &TxMeta, payload: usize) -> Option<Template> {
         let (cut, sum) = (meta.segmentation?, meta.checksum?);
-        let ip = if self.caps.medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 };
+        let ip = self.caps.medium.header_len();
         let headers = headers.get(..cut.header_len.into())?;
         let template = Template::read(headers, ip, sum.start.into(), payload, cut.size.into())?;
         (headers.len() - ip + usize::from(cut.size) <= self.caps.mtu).then_some(template)

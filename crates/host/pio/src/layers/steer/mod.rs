@@ -208,7 +208,7 @@ impl Shared {
         let frame = pieces[0].frame.data();
         let whole = pieces.iter().map(|piece| piece.frame.len()).sum();
         let Caps { medium, shares_kernel_addresses, .. } = *caps;
-        let ip = if medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 };
+        let ip = medium.header_len();
         let ethertype = frame.get(ip.wrapping_sub(2)..ip).and_then(|bytes| bytes.first_chunk());
         let plain = ethertype.is_none_or(|bytes| *bytes == ethernet::IPV4.to_be_bytes());
         if let Some(packet) = if plain { plain_tcp_v4(frame, ip, whole) } else { None } {
