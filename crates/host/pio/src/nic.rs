@@ -154,7 +154,7 @@ impl Nic {
             self.waiting.extend(self.brought.drain(..));
         }
         while let Some(packet) = self.waiting.pop_front() {
-            let frames = packet.frame.len().div_ceil(self.piece());
+            let frames = packet.frame.len().div_ceil(self.xdp.room());
             if batch.len() + frames > BATCH_MAX {
                 self.waiting.push_front(packet);
                 break;
@@ -167,11 +167,6 @@ impl Nic {
             self.beside.retire(packet.frame);
         }
         Ok(batch.len() - before)
-    }
-
-    /// Bytes that a frame of the queue holds.
-    fn piece(&self) -> usize {
-        self.xdp.room()
     }
 }
 

@@ -336,6 +336,12 @@ impl Core {
             self.table.remove(meta.hash, Flow::Connection(index));
             self.ports.let_go(self.port.io.as_mut(), now, tcp.key());
         }
+        self.leave(now, index, flags, local);
+    }
+
+    /// A connection that had these flags has left the tables: it leaves the core unless its owner still holds it.
+    #[inline]
+    pub(crate) fn leave(&mut self, now: Instant, index: u32, flags: SlotFlags, local: Endpoint) {
         self.learn_host(now, index);
         self.cache_ended(now, index);
         if flags.has(SlotFlags::BOUND) {

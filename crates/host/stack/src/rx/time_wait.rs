@@ -74,14 +74,7 @@ impl Core {
         }
         self.table.replace(hash, Flow::Connection(index), Flow::TimeWait(entry));
         self.stats.time_wait_in += 1;
-        self.learn_host(now, index);
-        self.cache_ended(now, index);
-        if flags.has(SlotFlags::BOUND) {
-            self.unbind_of(now, local);
-        }
-        if !flags.has(SlotFlags::OWNED) && !flags.has(SlotFlags::QUEUED) {
-            self.free(index);
-        }
+        self.leave(now, index, flags, local);
     }
 
     fn make_time_wait_room(&mut self, now: Instant) {
