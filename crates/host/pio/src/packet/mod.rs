@@ -17,8 +17,8 @@
 //! The first refusal sends everything by the queueing discipline instead, for good.
 //!
 //! A transmit ring takes the virtio-net header as well, but its slots are fixed and would have to hold the largest
-//! super-segment, and a slot is not free before the peer of a veth has read it; `sendmmsg` copies once, and the frame is
-//! ours again at once.
+//! super-segment, and a slot is not free before the peer of a veth has read it; `sendmmsg` copies once, and the frame
+//! is ours again at once.
 
 mod claims;
 mod filter;

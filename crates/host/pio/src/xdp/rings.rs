@@ -113,8 +113,8 @@ fn map(socket: RawFd, page_offset: i64, len: usize) -> io::Result<Arc<Mapping>> 
         // SAFETY: address and length came from mmap, and the ring that used them is gone.
         unsafe { libc::munmap(std::ptr::without_provenance_mut(at), len) };
     };
-    // SAFETY: pages of the kernel's, to read and write until `unmap`. They are reached through atomics, and through slots
-    // that the counts give to one side alone.
+    // SAFETY: pages of the kernel's, to read and write until `unmap`. They are reached through atomics, and through
+    // slots that the counts give to one side alone.
     Ok(Arc::new(unsafe { Mapping::lent(ptr, len, Pages::Normal, Box::new(unmap)) }))
 }
 
