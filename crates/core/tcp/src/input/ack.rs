@@ -108,11 +108,12 @@ impl Connection {
         // SND.WL1's test keeps old windows out; what acknowledges more is newer whatever its number, and left
         // aside it would carry the right edge along with SND.UNA.
         let newer = acked > 0 || self.snd.is_newer(seg.seq);
+        let later = self.snd.is_later(seg.seq);
         let window_changed = newer && self.update_send_window(cx.config, seg, acked);
         if self.bits.has(Bits::ECN) {
             self.take_classic(cx, seg, acked);
         }
-        let sacked = self.take_sack(cx, seg, window_changed);
+        let sacked = self.take_sack(cx, seg, window_changed || later);
         if self.bits.has(Bits::ACCECN) {
             self.take_accurate(cx, seg, acked, sacked.newly);
         }
@@ -180,7 +181,7 @@ impl Connection {
     }
 
     /// The blocks of a SACK option (RFC 2018, section 5), and what they say about deliveries.
-    fn take_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, window_changed: bool) -> Sacked {
+    fn take_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, is_news: bool) -> Sacked {
         let blocks = seg.options.sack.as_slice();
         if !self.bits.has(Bits::SACK) {
             return Sacked::default();
@@ -207,7 +208,7 @@ impl Connection {
             }
         }
         if self.bits.has(Bits::PROBING) {
-            self.settle_probe(cx, seg, window_changed);
+            self.settle_probe(cx, seg, is_news);
         }
         if self.recovery.is_active() {
             self.note_delivered(cx, seg, &sacked, marked.as_slice(), filled);

@@ -122,9 +122,10 @@ impl Connection {
     }
 
     /// An acknowledgment while a probe is out, before SND.UNA moves (section 7.4.2): is the flight's end known to
-    /// have arrived, and did only the probe bring it there?
+    /// have arrived, and did only the probe bring it there? An acknowledgment that brings news, of the window or of
+    /// what the peer has sent since, is no answer to the probe alone.
     /// RFC 8985, 7.4-1.
-    pub(crate) fn settle_probe(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, window_changed: bool) {
+    pub(crate) fn settle_probe(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, is_news: bool) {
         let end = self.probe_end();
         if seg.ack.before(end) {
             return;
@@ -133,7 +134,7 @@ impl Connection {
             return self.bits.clear(Bits::PROBING);
         }
         let again = seg.ack == self.snd.una() && seg.seq_len() == 0 && seg.options.sack.is_empty();
-        if again && !window_changed {
+        if again && !is_news {
             // A duplicate (RFC 5681, section 2).
             self.bits.clear(Bits::PROBING);
         } else if seg.ack.after(end) {

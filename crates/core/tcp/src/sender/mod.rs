@@ -254,6 +254,11 @@ impl Sender {
         self.wl1.at_or_before(seq)
     }
 
+    /// Is a segment with this number newer than the one that last set the window?
+    pub(crate) fn is_later(&self, seq: Seq) -> bool {
+        self.wl1.before(seq)
+    }
+
     /// Nothing is in flight, and `first` is the next number to send.
     pub(crate) fn begin_at(&mut self, first: Seq) {
         (self.una, self.nxt, self.small, self.rtt_seq) = (first, first, first, first);
