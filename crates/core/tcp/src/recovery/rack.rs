@@ -62,7 +62,8 @@ impl Connection {
         let late = overtaken
             .filter(|seq| seq.before(una))
             .and_then(|seq| self.snd.sent().cursor().seek(self.snd.sent(), log, seq));
-        let blocks = blocks.iter().copied().filter(|(_, right)| right.at_or_before(nxt));
+        let is_taken = |&(left, right): &(Seq, Seq)| left.after(una) && right.at_or_before(nxt);
+        let blocks = blocks.iter().copied().filter(is_taken);
         if let Some(left) = loss.resent.take_delivered(una, blocks) {
             let took = now.wrapping_sub(left.at);
             // It may be the first transmission that arrived: the echo is older than the second, or the second

@@ -325,6 +325,16 @@ fn a_probe_that_repaired_a_loss_costs_window_and_one_that_did_not_does_not() {
     }
 }
 
+#[test]
+fn a_block_across_the_acknowledgment_tells_nothing() {
+    let (mut rig, sent) = flight(&probing(Setup::sack()), 2);
+    rig.until_sent(ms(190));
+    rig.one();
+    rig.pass(ms(24));
+    rig.ack(sent[1].seq, &[(sent[0].seq, sent[1].end())]);
+    rig.none();
+}
+
 /// RFC 2883, 5-1; RFC 3708, 3-1.
 #[test]
 fn a_recovery_reported_needless_gives_the_window_back() {
