@@ -200,6 +200,13 @@ pub const ROWS: &[Row] = &[
                  section 4.3, uses the echo for round trips and has no such check.",
     },
     Row {
+        name: "echo of a repeated SYN",
+        kind: Kind::Packets,
+        key: "repeated_syn_echo",
+        reason: "Linux echoes the timestamp of the first SYN when another copy comes. RFC 7323, section 4.3, has the \
+                 latest one echoed, as here: the peer would take its own timeout for the round trip.",
+    },
+    Row {
         name: "old timestamp on a pure ACK",
         kind: Kind::Packets,
         key: "old_stamp_unanswered",
@@ -326,6 +333,20 @@ pub const ROWS: &[Row] = &[
                  Linux's limit is off here (`tcp_invalid_ratelimit`).",
     },
     Row {
+        name: "SYN with FIN in TIME-WAIT",
+        kind: Kind::Packets,
+        key: "time_wait_syn_fin",
+        reason: "Linux ends TIME-WAIT at a SYN that proves newer, and drops it then for its FIN. Here `drop_synfin` \
+                 drops it first, and TIME-WAIT goes on (RFC 9293, section 3.6.1).",
+    },
+    Row {
+        name: "SYN with a timestamp after a connection without",
+        kind: Kind::Packets,
+        key: "time_wait_stamped_syn",
+        reason: "Linux asks for a higher sequence number in TIME-WAIT. RFC 6191, section 2, has the SYN taken if \
+                 the connection in TIME-WAIT had no timestamps and the new one has them, as here.",
+    },
+    Row {
         name: "the last bytes of a window",
         kind: Kind::Packets,
         key: "silly_window",
@@ -379,6 +400,14 @@ pub const ROWS: &[Row] = &[
                  it, and a FIN holds none.",
     },
     Row {
+        name: "duplicate acknowledgment behind a hole",
+        kind: Kind::Packets,
+        key: "duplicate_behind",
+        reason: "Linux takes an acknowledgment whose number lies behind that of the last window update for a new one of \
+                 these. RFC 5681, section 2, asks for an unchanged window, not number; limited transmit (RFC 3042) \
+                 answers such a duplicate here.",
+    },
+    Row {
         name: "SACK blocks behind a FIN",
         kind: Kind::Packets,
         key: "blocks_beyond_fin",
@@ -419,6 +448,13 @@ pub const ROWS: &[Row] = &[
         key: "fin_beyond_hole",
         reason: "Linux resets when a FIN comes out of order after the application has closed. RFC 9293, section \
                  3.10.7.4, has it acknowledged: it holds no data that would be lost.",
+    },
+    Row {
+        name: "what leaves before a reset",
+        kind: Kind::Packets,
+        key: "sent_before_reset",
+        reason: "Data for a socket that the application has closed is reset (RFC 2525, section 2.17). Linux sends what \
+                 the acknowledgment beside that data lets go before the reset; here the reset ends the connection first.",
     },
     Row {
         name: "SYN after a refused answer",
@@ -569,9 +605,10 @@ pub const ROWS: &[Row] = &[
         name: "what a timer sends into a small window",
         kind: Kind::Packets,
         key: "forced_probe",
-        reason: "Into a window of less than a segment. On Linux no tail loss probe follows it: its first repetition is \
-                 a timeout, and lowers the congestion window. Nor does Nagle's algorithm count it. RFC 8985, section \
-                 7.2, arms the probe whenever data was sent, and RFC 9293, section 3.7.4, waits for all of it.",
+        reason: "Into a window of less than a segment, or of what TCP_CORK held. On Linux no tail loss probe follows \
+                 it: its first repetition is a timeout, and lowers the congestion window. Nor does Nagle's algorithm \
+                 count it. RFC 8985, section 7.2, arms the probe whenever data was sent, and RFC 9293, section 3.7.4, \
+                 waits for all of it.",
     },
     Row {
         name: "timeout behind a tail loss probe",

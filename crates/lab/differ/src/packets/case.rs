@@ -1,7 +1,7 @@
 //! Circumstances of a difference: what the peer and both ends did before it.
 
 use super::compare::{Difference, TOLERANCE};
-use super::input::{Action, Call, Echo, Input, MSS};
+use super::input::{Action, Call, Echo, Input, MSS, Switch};
 use super::trace::{Moment, Trace};
 use base::Duration;
 use drill::lang::{Body, Flags, Icmp, Quoted, Range, Segment, TcpOption};
@@ -71,6 +71,10 @@ pub struct Case<'a> {
     pub(super) is_icmp_apart: bool,
     /// A reset came that one of the two takes and the other does not.
     pub(super) is_reset_apart: bool,
+    /// A reset came before anything of a half-open connection was acknowledged.
+    pub(super) has_half_open_reset: bool,
+    /// The kernel took a SYN for no beginning of a connection: the one before goes on.
+    pub(super) is_syn_refused: bool,
     /// The step's segment is such a reset.
     pub(super) is_reset_now: bool,
     /// Right end of the last SACK blocks that lay beyond a hole.
@@ -81,7 +85,11 @@ pub struct Case<'a> {
     pub(super) departures: Vec<(Range, Option<Duration>)>,
     /// One acknowledgment covered data that had left at different times.
     pub(super) is_round_trip_apart: bool,
-    /// A timer sent new data that fills a window of less than a segment.
+    /// The last right edge that lay less than a segment beyond what was sent.
+    pub(super) small_edge: Option<u32>,
+    /// TCP_CORK was set.
+    pub(super) is_corked: bool,
+    /// A timer sent new data that fills a window of less than a segment, or that TCP_CORK held.
     pub(super) has_forced: bool,
     /// Something was sent again.
     pub(super) has_repeated: bool,
@@ -123,6 +131,9 @@ pub(super) fn tcp(body: &Body) -> Option<&Segment> {
         _ => None,
     }
 }
+
+/// The unit of the windows that the near end offers (a scale of 7).
+pub(super) const SCALE_UNIT: u32 = 1 << 7;
 
 /// More than the kernel's window grows to here.
 const BEYOND: u32 = 140_000;
@@ -202,10 +213,14 @@ impl<'a> Case<'a> {
             early_fin: None,
             is_reset_apart: false,
             is_reset_now: false,
+            has_half_open_reset: false,
+            is_syn_refused: false,
             sacked: None,
             has_closed: false,
             departures: Vec::new(),
             is_round_trip_apart: false,
+            small_edge: None,
+            is_corked: false,
             has_forced: false,
             is_icmp_apart: false,
             is_text_apart: false,
@@ -245,6 +260,7 @@ impl<'a> Case<'a> {
                 let is_other_echo = is_false_echo || case.has_answered && stamps(tcp).is_some();
                 let acked = case.acked;
                 let is_at_an_edge = !now && tcp.ack.is_some() && case.is_at_an_edge(tcp);
+                case.is_syn_refused = !now && case.is_other_syn(tcp, kernel.moments.get(index));
                 case.hear(tcp, now);
                 let is_news = !case.is_no_news || tcp.ack.is_some_and(|ack| ahead(ack, acked));
                 case.is_window_apart |= is_at_an_edge && (takes_numbers(tcp) || is_news);
@@ -263,6 +279,7 @@ impl<'a> Case<'a> {
                 break;
             }
             case.has_closed |= step.action == Action::Call(Call::Close);
+            case.is_corked |= step.action == Action::Call(Call::Set(Switch::Cork(true)));
             if let Some(moment) = kernel.moments.get(index) {
                 case.see(moment, clock);
             }
@@ -317,7 +334,8 @@ impl<'a> Case<'a> {
     pub(super) fn hear(&mut self, tcp: &Segment, now: bool) {
         let (syn, reset) = (tcp.flags.has(Flags::SYN), tcp.flags.has(Flags::RST));
         // Another SYN is refused.
-        let opens = syn && self.is_half_open;
+        let opens = syn && self.is_half_open && !self.is_syn_refused;
+        self.has_half_open_reset |= reset && !now && self.is_half_open;
         self.has_acked |= tcp.ack.is_some();
         self.is_no_news = false;
         let scales = |option: &TcpOption| matches!(option, TcpOption::WindowScale(_));
@@ -360,7 +378,8 @@ impl<'a> Case<'a> {
         let is_across = |fin: u32| !ahead(start, fin) && ahead(end, fin);
         self.is_text_apart |= !now && tcp.len > 0 && is_in_window && self.early_fin.is_some_and(is_across);
         self.is_fin_apart |= !now && tcp.flags.has(Flags::FIN) && ahead(self.reach, end) && is_in_window;
-        self.is_ack_apart |= self.is_half_open && last != start && last == self.expected && is_taken;
+        let is_beside = last != start && last == self.expected && tcp.ack.is_some();
+        self.is_ack_apart |= self.is_half_open && is_beside && is_taken;
         if let Some(ack) = tcp.ack.filter(is_acceptable) {
             self.largest = self.largest.max(tcp.window.unwrap_or(0).into());
             self.told = ack.wrapping_add(tcp.window.unwrap_or(0).into());
@@ -377,9 +396,12 @@ impl<'a> Case<'a> {
             self.is_round_trip_apart |= apart.is_some_and(|apart| apart > TOLERANCE);
             self.departures.retain(|(of, _)| ahead(of.end, ack));
             if !now {
+                let room = edge.wrapping_sub(self.heard);
+                self.small_edge = Some(edge).filter(|_| room < MSS.into()).or(self.small_edge);
                 self.wl1 = if is_later { Some(start) } else { self.wl1 };
                 let next = start.wrapping_add(u32::from(syn));
-                let is_next = (syn && self.expected == 0) || !ahead(self.expected, next);
+                let is_next =
+                    (syn && self.expected == 0) || !ahead(self.expected, next) || ahead(last, self.expected);
                 self.is_half_open &= ack != self.heard || !is_next || !is_new;
                 self.acked = ack;
             }
@@ -391,6 +413,14 @@ impl<'a> Case<'a> {
                 (val, known) => val.or(known),
             };
         }
+    }
+
+    /// Is it a SYN of another number than the first one's, which the kernel answered without a SYN?
+    fn is_other_syn(&self, segment: &Segment, moment: Option<&Moment>) -> bool {
+        let is_first = segment.seq.is_some_and(|range| range.start == self.input.isn);
+        let seen = || moment.iter().flat_map(|moment| &moment.seen).filter_map(|seen| tcp(&seen.packet.body));
+        let answers = seen().any(|tcp| tcp.flags.has(Flags::SYN));
+        segment.flags.has(Flags::SYN) && self.expected != 0 && !is_first && !answers
     }
 
     /// Is it the end of the data furthest ahead, which a SACK block tells?
@@ -440,7 +470,8 @@ impl<'a> Case<'a> {
             again.for_each(|(_, at)| *at = None);
             if !syn && ahead(end, self.heard) {
                 self.departures.push((Range { start, end }, Some(stepped + at)));
-                let is_short = seen.len > 0 && seen.len < MSS.into() && end == self.allowed;
+                let is_held = self.is_corked || end == self.allowed || self.small_edge == Some(end);
+                let is_short = seen.len > 0 && seen.len < MSS.into() && is_held;
                 self.has_forced |= is_short && at > TOLERANCE;
             }
             self.has_ended |= seen.flags.has(Flags::FIN);

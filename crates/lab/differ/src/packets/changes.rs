@@ -1,7 +1,7 @@
 //! Changes that make what the kernel and what this stack did after a step alike, by the keys of [`crate::reasons`].
 
-use super::case::{Case, ahead, is_pure, takes_numbers, tcp};
-use super::compare::TOGETHER;
+use super::case::{Case, SCALE_UNIT, ahead, is_pure, takes_numbers, tcp};
+use super::compare::{TOGETHER, TOLERANCE};
 use super::input::{Action, Call, Step};
 use super::trace::{Moment, Seen};
 use crate::reasons::{self, Kind, Row};
@@ -32,6 +32,15 @@ pub(super) const CHANGES: &[(&str, Change)] = &[
             change_blocks(seen, |blocks| blocks.retain(|block| ahead(block.end, expected)));
         }
     }),
+    ("edge_by_scale", |case, a, b| {
+        let is_near = |edge: &u32| (1..SCALE_UNIT).contains(&case.heard.wrapping_sub(*edge));
+        let place = |tcp: &Segment| tcp.seq.filter(|_| !takes_numbers(tcp)).map(|range| range.start);
+        let edge = segments(b).find_map(|tcp| place(tcp).filter(|at| [case.told, case.allowed].contains(at)));
+        let Some(edge) = edge.filter(is_near) else { return };
+        for tcp in segments(a).filter(|tcp| place(tcp) == Some(case.heard)) {
+            tcp.seq = Some(Range { start: edge, end: edge });
+        }
+    }),
     ("blocks_after_close", |case, a, b| {
         let until = (case.difference.step + 1).min(case.input.steps.len());
         let closes = |step: &Step| step.action == Action::Call(Call::Close);
@@ -42,7 +51,7 @@ pub(super) const CHANGES: &[(&str, Change)] = &[
     ("blocks_beyond_fin", |case, a, b| {
         for seen in segments(a).chain(segments(b)) {
             let is_taken = |fin: &u32| seen.ack == Some(fin.wrapping_add(1));
-            let end = case.fins.iter().find(|fin| is_taken(fin)).copied().or(case.early_fin);
+            let end = case.fins.iter().find(|fin| is_taken(fin)).copied();
             change_blocks(seen, |blocks| {
                 blocks.retain(|block| end.is_none_or(|end| !ahead(block.end, end)));
             });
@@ -99,11 +108,15 @@ pub(super) const CHANGES: &[(&str, Change)] = &[
     }),
     ("syn_again", |case, a, b| {
         if case.called(Call::Connect) && case.acked == 0 && case.has_acked {
-            for moment in [a, b] {
-                moment
-                    .seen
-                    .retain(|seen| tcp(&seen.packet.body).is_none_or(|tcp| tcp.flags.bits != Flags::SYN));
-            }
+            // Or its timer, which runs on, repeats the SYN-ACK when SYNs cross.
+            let is_again = |seen: &Seen| {
+                let flags = tcp(&seen.packet.body).map(|tcp| tcp.flags);
+                flags.is_some_and(|flags| {
+                    flags.bits == Flags::SYN || flags.has(Flags::SYN) && seen.at > TOLERANCE
+                })
+            };
+            a.seen.retain(|seen| !is_again(seen));
+            b.seen.retain(|seen| !is_again(seen));
         }
     }),
     ("ack_beside_data", |_, a, b| {

@@ -1,6 +1,6 @@
 //! Predicates that recognise explained differences, by the keys of [`crate::reasons`].
 
-use super::case::{Case, ahead, stamps, takes_numbers, tcp};
+use super::case::{Case, SCALE_UNIT, ahead, data_of, stamps, takes_numbers, tcp};
 use super::changes::alike;
 use super::compare::{Difference, TOLERANCE, differ, differ_at_end, is_timer_beside};
 use super::input::{Action, Call, Echo, Half, Input, MSS, Step};
@@ -21,9 +21,6 @@ const LEAST: u32 = 48;
 
 /// Most bytes of SACK blocks with their head.
 const BLOCKS: u32 = 36;
-
-/// The unit of the windows that the near end offers (a scale of 7).
-const SCALE_UNIT: u32 = 1 << 7;
 
 /// Judgment on an input.
 #[derive(Default)]
@@ -142,12 +139,29 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && (Case::only(&case.difference.kernel[1..], &["S. "])
                 || case.difference.kernel[1..] == case.difference.ours)
     }),
+    ("repeated_syn_echo", Then::Ends, |case| {
+        let is_first =
+            case.segment.and_then(|tcp| tcp.seq).is_some_and(|range| range.start == case.input.isn);
+        let told = |val: u32| format!("ecr {val},");
+        let echoes =
+            case.stamp.zip(case.segment.and_then(stamps)).map(|(first, (val, _))| (told(first), told(val)));
+        let ([kernel], [ours]) = (&*case.difference.kernel, &*case.difference.ours) else { return false };
+        case.is_half_open
+            && !case.called(Call::Connect)
+            && case.sends(Flags::SYN)
+            && !case.sends(Flags::ACK)
+            && is_first
+            && kernel.starts_with("S. ")
+            && echoes
+                .is_some_and(|(first, val)| kernel.contains(&first) && kernel.replace(&first, &val) == *ours)
+    }),
     ("listener_closed", Then::Ends, |case| {
         case.called(Call::CloseListener)
             // Without an acknowledgment nothing tells the number of a reset.
             && Case::only(&case.difference.kernel, &[if case.sends(Flags::ACK) { "R " } else { "R. 0:0" }])
             && Case::only(&case.difference.ours, &["R. "])
-            && case.difference.kernel.len() == case.difference.ours.len()
+            // Or a timer would repeat the SYN-ACK, and ends it.
+            && (case.difference.kernel.len() == case.difference.ours.len() || case.difference.kernel.is_empty())
     }),
     ("closed_old_data", Then::GoesOn, |case| {
         let end = case.segment.filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq).map(|range| range.end);
@@ -190,7 +204,12 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     ("window_lowered", Then::Ends, |case| {
         let is_data = |line: &String| !line.contains("(0)") || line.starts_with("F. ");
         let (kernel, ours) = (&case.difference.kernel, &case.difference.ours);
-        case.is_window_lowered && (kernel.iter().any(is_data) || ours.iter().any(is_data))
+        // Or the number of an acknowledgment, which does not lie beyond the window.
+        let at = |lines: &[String], at: u32| {
+            lines.first().is_some_and(|line| line.starts_with(&format!(". {at}:{at}(0) ")))
+        };
+        let is_number = ahead(case.heard, case.told) && at(kernel, case.heard) && at(ours, case.told);
+        case.is_window_lowered && (kernel.iter().any(is_data) || ours.iter().any(is_data) || is_number)
     }),
     ("urgent_in_stream", Then::Ends, |case| {
         let is_look = match case.input.steps.get(case.difference.step).map(|step| &step.action) {
@@ -226,7 +245,8 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     }),
     ("text_beside_fin_ack", Then::GoesOn, |case| {
         let end = case.segment.filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq).map(|range| range.end);
-        case.has_closed
+        let is_last = case.fins.iter().any(|fin| fin.wrapping_add(1) == case.expected);
+        (case.has_closed || is_last)
             && case.has_ended
             && case.acked != case.heard
             && case.ack() == Some(case.heard)
@@ -279,15 +299,25 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let (kernel, ours) = (bits(&case.difference.kernel), bits(&case.difference.ours));
         let is_queued =
             kernel.zip(ours).is_some_and(|(kernel, ours)| kernel ^ ours == POLLERR && kernel > ours);
-        let is_syn_sent = case.called(Call::Connect) && case.is_half_open && case.acked == 0;
-        is_queued && is_syn_sent && !case.input.v6 && case.input.steps[..until].iter().any(is_icmp)
+        let is_syn_sent = case.is_half_open && case.acked == 0;
+        // Or it ended the attempt before anything was acknowledged.
+        let before = &case.input.steps[..until];
+        let sent =
+            |step: &Step| matches!(&step.action, Action::Send(packet, _) if tcp(&packet.body).is_some());
+        let is_first = before.iter().position(is_icmp).is_some_and(|first| !before[..first].iter().any(sent));
+        is_queued
+            && case.called(Call::Connect)
+            && (is_syn_sent || is_first)
+            && !case.input.v6
+            && before.iter().any(is_icmp)
     }),
     ("crossed_old_ack", Then::Ends, |case| {
         case.is_half_open
             && case.called(Call::Connect)
             && case.ack() == Some(case.acked)
-            && !case.difference.ours.is_empty()
-            && Case::only(&case.difference.ours, &["R "])
+            && case.difference.ours.first().is_some_and(|line| line.starts_with("R "))
+            // A timer repeats the SYN-ACK.
+            && Case::only(&case.difference.ours, &["R ", "S. "])
     }),
     ("delayed_ack", Then::GoesOn, |case| {
         // Or the next step came before the later of the two.
@@ -333,13 +363,25 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && ahead(start, case.expected)
             && (case.has_ended || case.called(Call::Close))
             && Case::only(&case.difference.kernel, &["R "])
-            && Case::only(&case.difference.ours, &[". "])
+            // With what its acknowledgment lets go.
+            && Case::only(&case.difference.ours, &[". ", "F. "])
+    }),
+    ("sent_before_reset", Then::Ends, |case| {
+        let is_sent = |line: &String| line.starts_with(". ") || line.starts_with("F. ");
+        let (Some((last, sent)), [reset]) = (case.difference.kernel.split_last(), &*case.difference.ours)
+        else {
+            return false;
+        };
+        let is_shut = case.has_closed || case.called(Call::Shutdown(Half::Both));
+        let has_text = case.segment.is_some_and(|tcp| tcp.len > 0);
+        let is_news = case.una() != case.acked;
+        is_shut && has_text && is_news && last == reset && reset.starts_with("R ") && sent.iter().all(is_sent)
     }),
     ("text_behind_fin", Then::Ends, |case| {
         let end = case.segment.filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq).map(|range| range.end);
         let is_reset = end.is_some_and(|end| ahead(end, case.expected))
             && Case::only(&case.difference.kernel, &["R "])
-            && Case::only(&case.difference.ours, &[". "]);
+            && Case::only(&case.difference.ours, &[". ", "F. "]);
         // A FIN of that text counts once more.
         let again = format!(" ack {}", case.expected.wrapping_add(1));
         let is_again = case.sends(Flags::FIN)
@@ -431,22 +473,48 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_syn = |flags: Flags| flags.has(Flags::SYN) && !flags.has(Flags::ACK);
         let is_reset = |flags: Flags| flags.has(Flags::RST);
         let sent = || case.input.steps[..until].iter().filter_map(sent);
+        let (kernel, ours) = (&case.difference.kernel, &case.difference.ours);
+        let tells = |before| {
+            *kernel == [format!("= {before}ECONNRESET")] && *ours == [format!("= {before}ECONNREFUSED")]
+        };
         case.called(Call::Connect)
             && sent().any(is_syn)
             && sent().any(is_reset)
-            && case.is_half_open
-            && case.difference.kernel == ["= -1 ECONNRESET"]
-            && case.difference.ours == ["= -1 ECONNREFUSED"]
+            && (case.is_half_open || case.has_half_open_reset)
+            && (tells("-1 ") || tells(""))
     }),
-    ("edge_by_scale", Then::GoesOn, |case| {
-        let (kernel, ours) = (&case.difference.kernel, &case.difference.ours);
-        let ([kernel], [ours]) = (kernel.as_slice(), ours.as_slice()) else { return false };
-        let at = |number: u32| format!(". {number}:{number}(0) ");
-        let beyond = case.heard.wrapping_sub(case.told);
-        (1..SCALE_UNIT).contains(&beyond)
-            && kernel
-                .strip_prefix(&at(case.heard))
-                .is_some_and(|rest| ours.strip_prefix(&at(case.told)) == Some(rest))
+    ("time_wait_syn_fin", Then::Ends, |case| {
+        let until = case.difference.step.min(case.input.steps.len());
+        let is_syn_fin = |step: &Step| match &step.action {
+            Action::Send(packet, _) => tcp(&packet.body).is_some_and(|tcp| {
+                tcp.flags.has(Flags::SYN) && tcp.flags.has(Flags::FIN) && !tcp.flags.has(Flags::ACK)
+            }),
+            _ => false,
+        };
+        case.is_over()
+            && case.input.steps[..until].iter().any(is_syn_fin)
+            && case.difference.kernel.len() == 1
+            && Case::only(&case.difference.kernel, &[if case.sends(Flags::ACK) { "R " } else { "R. 0:0" }])
+            && Case::only(&case.difference.ours, &[". "])
+    }),
+    ("time_wait_stamped_syn", Then::Ends, |case| {
+        case.is_over()
+            && case.sends(Flags::SYN)
+            && !case.has_stamps
+            && case.segment.and_then(stamps).is_some()
+            && Case::only(&case.difference.kernel, &[". "])
+            && case.difference.ours.first().is_some_and(|line| line.starts_with("S. "))
+    }),
+    ("duplicate_behind", Then::Ends, |case| {
+        // The number of the segment lies behind that of the one that told the window.
+        let start = case.segment.filter(|tcp| tcp.len == 0).and_then(|tcp| tcp.seq).map(|range| range.start);
+        let is_behind = start.zip(case.wl1).is_some_and(|(start, wl1)| ahead(start, wl1));
+        let fresh = case.data().1.is_some_and(|range| range.start == case.heard);
+        is_behind
+            && case.ack() == Some(case.acked)
+            && ahead(case.heard, case.acked)
+            && fresh
+            && case.difference.ours[1..] == case.difference.kernel
     }),
     ("silly_window", Then::Ends, |case| {
         // Less than a segment, up to the edge of the peer's window.
@@ -494,8 +562,15 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_fresh = |range: Range| range.start == case.heard;
         // Or the kernel sends less than a segment behind it at once.
         let is_small = |kernel: Range| is_fresh(kernel) && kernel.end.wrapping_sub(kernel.start) < MSS.into();
+        // The probe was a timeout for the kernel, so the next one comes later there.
+        let is_una = |line: &String| {
+            line.starts_with("after ") || data_of(line).is_some_and(|range| range.start == case.una())
+        };
+        let is_next =
+            case.again[0] > 0 && case.difference.kernel.iter().chain(&case.difference.ours).all(is_una);
         case.has_forced
             && (case.has_repeated && ours.is_some_and(|ours| is_fresh(ours) && is_less(ours))
+                || is_next
                 || ours.is_none() && kernel.is_some_and(is_small))
     }),
     ("window_in_segments", Then::Ends, |case| {
@@ -526,11 +601,23 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     }),
     ("fin_beyond_window", Then::Ends, |case| {
         let is_fin = |line: &String| line.starts_with("F. ") && line.contains("(0)");
-        // The initial window at least is in flight.
-        let is_full = case.heard.wrapping_sub(case.una()) >= 10 * (u32::from(MSS) - 40);
+        // The initial window at least is in flight, in segments.
+        let in_flight = case.heard.wrapping_sub(case.una());
+        let is_full = case.departures.len() >= 10 || in_flight >= 10 * (u32::from(MSS) - 40);
+        let Some((fin, rest)) = case.difference.ours.split_first() else { return false };
+        // Or it acknowledges alone what it would have with the FIN.
+        let bare = |line: &String| is_fin(fin) && fin.strip_prefix("F") == Some(line);
+        let kernel = match case.difference.kernel.split_first() {
+            Some((first, others)) if bare(first) => others,
+            _ => &case.difference.kernel,
+        };
+        // The last one may have been sent again after the watch by one of the two.
+        let both = rest.len().min(kernel.len());
+        let is_again = |line: &String| data_of(line).is_some_and(|range| range.start == case.una());
         (case.has_repeated || is_full)
-            && case.difference.ours.first().is_some_and(is_fin)
-            && case.difference.ours[1..] == case.difference.kernel
+            && is_fin(fin)
+            && rest[..both] == kernel[..both]
+            && rest[both..].iter().chain(&kernel[both..]).all(is_again)
     }),
     ("backoff_reverted", Then::Ends, |case| {
         let until = (case.difference.step + 1).min(case.input.steps.len());
@@ -580,7 +667,9 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     }),
     ("too_big", Then::Ends, |case| {
         let is_error = case.input.steps.get(case.difference.step).is_some_and(is_icmp);
-        is_error && case.difference.kernel.is_empty() && case.only_again()
+        // Where one segment begins it may hold more than was sent before.
+        let is_again = |line: &String| data_of(line).is_some_and(|range| ahead(case.heard, range.start));
+        is_error && case.difference.kernel.iter().chain(&case.difference.ours).all(is_again)
     }),
     ("false_echo", Then::Ends, |case| {
         // Or what a timer forces into a small window.
@@ -594,7 +683,8 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         // The block takes room of data.
         let (kernel, ours) = case.data();
         let is_cut = kernel.zip(ours).is_some_and(|(kernel, ours)| {
-            kernel.start == ours.start && (1..=BLOCKS).contains(&ours.end.wrapping_sub(kernel.end))
+            let pieces = kernel.end.wrapping_sub(kernel.start).div_ceil(u32::from(MSS) - 2 * BLOCKS);
+            kernel.start == ours.start && (1..=BLOCKS * pieces).contains(&ours.end.wrapping_sub(kernel.end))
         });
         case.early_fin.is_some() && (case.only_again() || is_cut)
     }),
@@ -622,5 +712,7 @@ pub fn row(case: &Case<'_>) -> Option<(&'static Row, bool)> {
     reasons::by_key(Kind::Packets, key).map(|row| (row, goes_on))
 }
 
+#[cfg(test)]
+mod edges;
 #[cfg(test)]
 mod tests;

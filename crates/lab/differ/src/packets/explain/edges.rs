@@ -1,0 +1,272 @@
+//! Goal: rows about windows, ends and timers explain what their reasons say and nothing beside it.
+use super::super::input::Switch;
+use super::super::trace::{Moment, Seen};
+use super::*;
+use drill::lang::{Direction, IpInfo, Packet, Segment, TcpOption};
+
+const ACK: u8 = Flags::ACK;
+const FIN_ACK: u8 = Flags::ACK | Flags::FIN;
+const SYN_ACK: u8 = Flags::SYN | Flags::ACK;
+const RST: u8 = Flags::RST;
+
+/// A segment with the numbers `seq` to `seq + len`.
+fn seg(bits: u8, seq: u32, len: u32, ack: u32, window: u16) -> Packet {
+    let flags = Flags { bits, ..Flags::default() };
+    let tcp = Segment {
+        ports: None,
+        flags,
+        seq: Some(Range { start: seq, end: seq.wrapping_add(len) }),
+        len,
+        absolute: false,
+        ack: flags.has(ACK).then_some(ack),
+        window: Some(window),
+        urgent: None,
+        options: None,
+        udp: None,
+    };
+    Packet { direction: Direction::Out, outer: Vec::new(), ip: IpInfo::default(), body: Body::Tcp(tcp) }
+}
+
+fn peer(packet: Packet) -> Step {
+    Step { after: 10, action: Action::Send(Box::new(packet), Echo::Latest(0)) }
+}
+
+fn calls(call: Call) -> Step {
+    Step { after: 10, action: Action::Call(call) }
+}
+
+/// What an end sent, each so many milliseconds after the step.
+fn sends(packets: &[(u64, Packet)]) -> Moment {
+    let seen = packets.iter().map(|(at, packet)| {
+        let at = Duration::from_millis(*at);
+        Seen { at, gap: at, unread: Duration::ZERO, packet: packet.clone() }
+    });
+    Moment { answer: None, seen: seen.collect() }
+}
+
+fn answers(answer: &str) -> Moment {
+    Moment { answer: Some(answer.into()), seen: Vec::new() }
+}
+
+/// Steps, each with what both ends did then.
+type Story = Vec<(Step, Moment)>;
+
+/// A connection that the peer has opened.
+fn opened() -> Story {
+    let syn_ack = sends(&[(0, seg(SYN_ACK, 0, 0, 1, 65_535))]);
+    vec![(peer(seg(Flags::SYN, 0, 0, 0, 65_535)), syn_ack), (peer(seg(ACK, 1, 0, 1, 65_535)), sends(&[]))]
+}
+
+/// Adds a write of `count` segments of `len` bytes.
+fn wrote(mut story: Story, count: u32, len: u32) -> Story {
+    let all: Vec<_> = (0..count).map(|n| (0, seg(ACK, 1 + n * len, len, 1, 65_535))).collect();
+    story.push((calls(Call::Write(count * len)), sends(&all)));
+    story
+}
+
+/// Returns the keys of the rows of what the kernel and this stack did after the last step, `None` where no row explains
+/// it.
+fn keys(story: Story, last: Step, kernel: Moment, ours: Moment) -> Option<Vec<&'static str>> {
+    let (steps, common): (Vec<_>, Vec<_>) = story.into_iter().unzip();
+    let steps: Vec<Step> = steps.into_iter().chain([last]).collect();
+    let pauses: Vec<_> = steps.iter().map(Step::pause).chain([Duration::from_millis(450)]).collect();
+    let trace = |last: Moment| Trace {
+        moments: common.iter().cloned().chain([last]).collect(),
+        pauses: pauses.clone(),
+        ..Trace::default()
+    };
+    let (kernel, ours) = (trace(kernel), trace(ours));
+    let verdict = judge(&Input { seed: 0, isn: 0, v6: false, steps }, &kernel, &ours);
+    verdict.open.is_none().then(|| verdict.explained.iter().map(|row| row.key).collect())
+}
+
+#[test]
+fn an_acknowledgment_lies_within_a_window_that_equal_numbers_lowered() {
+    let ack = |at| sends(&[(0, seg(ACK, at, 0, 1, 65_535))]);
+    let judged = |window, ours| {
+        keys(wrote(opened(), 5, 1_000), peer(seg(ACK, 1, 0, 1, window)), ack(5_001), ack(ours))
+    };
+    assert_eq!(judged(1, 2), Some(vec!["window_lowered"]));
+    assert_eq!(judged(1, 3), None, "another number");
+    assert_eq!(judged(65_535, 2), None, "the window is the same");
+}
+
+#[test]
+fn a_number_beyond_the_window_by_less_than_the_scale_is_changed_in_every_segment() {
+    let judged = |window, bits| {
+        let moment = |at| sends(&[(0, seg(bits, at, 0, 1, 65_535))]);
+        let story = wrote(opened(), 1, 1_000);
+        keys(story, peer(seg(ACK, 2, 0, 1, window)), moment(1_001), moment(1 + u32::from(window)))
+    };
+    assert_eq!(judged(999, RST | ACK), Some(vec!["edge_by_scale"]));
+    assert!(judged(873, ACK).is_some());
+    assert_eq!(judged(800, RST | ACK), None, "by more");
+}
+
+#[test]
+fn a_fin_waits_on_linux_while_as_many_segments_as_the_window_are_in_flight() {
+    let fin = |at| (0, seg(FIN_ACK, at, 0, 1, 65_535));
+    let judged = |count, kernel: &[(u64, Packet)], rest: &[(u64, Packet)]| {
+        let ours = [&[fin(1 + count * 100)], rest].concat();
+        keys(wrote(opened(), count, 100), calls(Call::Close), sends(kernel), sends(&ours))
+    };
+    let again = [(220, seg(ACK, 1, 100, 1, 65_535))];
+    assert_eq!(judged(10, &[], &[]), Some(vec!["fin_beyond_window"]));
+    assert!(judged(10, &again, &again).is_some());
+    assert!(judged(10, &[], &again).is_some(), "the kernel's comes after the watch");
+    assert_eq!(judged(9, &[], &[]), None, "a segment less");
+    let other = [(0, seg(ACK, 1_001, 100, 1, 65_535))];
+    assert_eq!(judged(10, &other, &[]), None, "the kernel sends something else");
+}
+
+#[test]
+fn what_a_timer_lets_go_is_repeated_later_on_linux() {
+    let byte = |at| (at, seg(ACK, 1, 1, 1, 65_535));
+    let judged = |corks| {
+        let mut story = opened();
+        story.push((calls(Call::Set(Switch::Cork(corks))), sends(&[])));
+        story.push((calls(Call::Write(1)), sends(&[byte(210), byte(420)])));
+        keys(story, calls(Call::Poll), sends(&[byte(400)]), sends(&[byte(150)]))
+    };
+    assert_eq!(judged(true), Some(vec!["forced_probe"]));
+    assert_eq!(judged(false), None);
+}
+
+#[test]
+fn a_reset_of_crossed_syns_is_told_by_so_error_as_well() {
+    let judged = |resets, ours| {
+        let mut story = vec![
+            (calls(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))])),
+            (peer(seg(Flags::SYN, 0, 0, 0, 65_535)), sends(&[(0, seg(SYN_ACK, 0, 0, 1, 65_535))])),
+        ];
+        if resets {
+            story.push((peer(seg(RST, 1, 0, 0, 0)), sends(&[])));
+        }
+        // To what is gone.
+        story.push((peer(seg(ACK, 1, 0, 1, 65_535)), sends(&[(0, seg(RST, 1, 0, 0, 0))])));
+        keys(story, calls(Call::Error), answers("ECONNRESET"), answers(ours))
+    };
+    assert_eq!(judged(true, "ECONNREFUSED"), Some(vec!["crossed_reset"]));
+    assert_eq!(judged(true, "EPIPE"), None);
+    assert_eq!(judged(false, "ECONNREFUSED"), None);
+}
+
+#[test]
+fn another_syn_leaves_a_connection_half_open() {
+    let judged = |syn: Packet| {
+        let story = vec![
+            (calls(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))])),
+            (peer(seg(Flags::SYN, 0, 0, 0, 65_535)), sends(&[(0, seg(SYN_ACK, 0, 0, 1, 65_535))])),
+            (peer(syn), sends(&[(0, seg(ACK, 1, 0, 1, 65_535))])),
+        ];
+        let fin = sends(&[(0, seg(FIN_ACK, 1, 0, 1, 65_535))]);
+        keys(story, calls(Call::Close), fin, sends(&[(300, seg(SYN_ACK, 0, 0, 1, 65_535))]))
+    };
+    assert_eq!(judged(seg(SYN_ACK, 1, 0, 1, 65_535)), Some(vec!["crossed_close"]));
+    assert_ne!(judged(seg(SYN_ACK, 0, 0, 1, 65_535)), Some(vec!["crossed_close"]));
+}
+
+#[test]
+fn linux_sends_once_more_before_the_reset_that_text_for_a_closed_socket_gets() {
+    let data = (0, seg(ACK, 2_001, 1_000, 1, 65_535));
+    let judged = |len, ack, ours: u32| {
+        let mut story = wrote(opened(), 2, 1_000);
+        story.push((calls(Call::Close), sends(&[])));
+        let reset = |at| (0, seg(RST, at, 0, 0, 0));
+        let kernel = sends(&[data.clone(), reset(ack)]);
+        keys(story, peer(seg(ACK, 1, len, ack, 65_535)), kernel, sends(&[reset(ours)]))
+    };
+    assert_eq!(judged(100, 1_001, 1_001), Some(vec!["sent_before_reset"]));
+    assert_eq!(judged(100, 1_001, 1), None, "another reset");
+    assert_eq!(judged(100, 1, 1), None, "nothing is acknowledged");
+}
+
+/// A connection in TIME-WAIT.
+fn over() -> Story {
+    let mut story = opened();
+    story.push((calls(Call::Shutdown(Half::Write)), sends(&[(0, seg(FIN_ACK, 1, 0, 1, 65_535))])));
+    story.push((peer(seg(FIN_ACK, 1, 0, 2, 65_535)), sends(&[(0, seg(ACK, 2, 0, 2, 65_535))])));
+    story
+}
+
+#[test]
+fn a_syn_with_fin_ends_time_wait_on_linux() {
+    let judged = |bits| {
+        let mut story = over();
+        story.push((peer(seg(bits, 9, 0, 0, 65_535)), sends(&[])));
+        let reset = sends(&[(0, seg(RST, 2, 0, 0, 0))]);
+        keys(story, peer(seg(ACK, 2, 0, 2, 65_535)), reset, sends(&[]))
+    };
+    assert_eq!(judged(Flags::SYN | Flags::FIN), Some(vec!["time_wait_syn_fin"]));
+    assert_eq!(judged(Flags::FIN), None);
+}
+
+#[test]
+fn a_syn_with_a_timestamp_follows_a_connection_without_one() {
+    let judged = |is_stamped| {
+        let mut syn = seg(Flags::SYN, 2, 0, 0, 65_535);
+        if let (Body::Tcp(tcp), true) = (&mut syn.body, is_stamped) {
+            tcp.options = Some(vec![TcpOption::Timestamps { val: Some(100), ecr: 0, absolute: false }]);
+        }
+        let kernel = sends(&[(0, seg(ACK, 2, 0, 2, 65_535))]);
+        keys(over(), peer(syn), kernel, sends(&[(0, seg(SYN_ACK, 0, 0, 3, 65_535))]))
+    };
+    assert_eq!(judged(true), Some(vec!["time_wait_stamped_syn"]));
+    assert_eq!(judged(false), None);
+}
+
+#[test]
+fn an_acknowledgment_behind_a_hole_is_a_duplicate_here() {
+    let fresh = sends(&[(0, seg(ACK, 2_001, 1_000, 1, 65_535))]);
+    let judged = |seq, ack| {
+        keys(wrote(opened(), 2, 1_000), peer(seg(ACK, seq, 0, ack, 65_535)), sends(&[]), fresh.clone())
+    };
+    assert_eq!(judged(2, 1), Some(vec!["duplicate_behind"]));
+    assert_eq!(judged(1, 1), None, "the number of the last window update");
+    assert_eq!(judged(2, 1_001), None, "it acknowledges something");
+}
+
+#[test]
+fn text_beside_the_acknowledgment_of_the_last_fin_is_answered_here_alone() {
+    let judged = |ack| {
+        let mut story = opened();
+        story.push((peer(seg(FIN_ACK, 1, 0, 1, 65_535)), sends(&[(0, seg(ACK, 1, 0, 2, 65_535))])));
+        story.push((calls(Call::Shutdown(Half::Write)), sends(&[(0, seg(FIN_ACK, 1, 0, 2, 65_535))])));
+        let ours = sends(&[(0, seg(ACK, 2, 0, 2, 65_535))]);
+        keys(story, peer(seg(ACK, 1, 1, ack, 65_535)), sends(&[]), ours)
+    };
+    assert_eq!(judged(2), Some(vec!["text_beside_fin_ack"]));
+    assert_eq!(judged(1), None);
+}
+
+#[test]
+fn every_segment_leaves_room_for_the_block_of_an_early_fin() {
+    let judged = |bits, len| {
+        let mut story = opened();
+        story.push((peer(seg(bits, 2, 1, 1, 65_535)), sends(&[(0, seg(ACK, 1, 0, 1, 65_535))])));
+        let data = |len| {
+            let cut = |n| (0, seg(ACK, 1 + n * len, len, 1, 65_535));
+            sends(&(0..10).map(cut).collect::<Vec<_>>())
+        };
+        keys(story, calls(Call::Write(20_000)), data(len), data(1_000))
+    };
+    assert_eq!(judged(FIN_ACK, 988), Some(vec!["block_with_fin"]));
+    assert_eq!(judged(FIN_ACK, 950), None, "more than all blocks take");
+    assert_eq!(judged(ACK, 988), None, "no FIN");
+}
+
+#[test]
+fn a_repeated_syn_is_echoed_here_alone() {
+    let stamped = |mut packet: Packet, val, ecr| {
+        if let Body::Tcp(tcp) = &mut packet.body {
+            tcp.options =
+                Some(vec![TcpOption::Timestamps { val: Some(val), ecr, absolute: false }, TcpOption::Mss(9)]);
+        }
+        packet
+    };
+    let syn = |val| stamped(seg(Flags::SYN, 0, 0, 0, 65_535), val, 0);
+    let answer = |ecr| sends(&[(0, stamped(seg(SYN_ACK, 0, 0, 1, 65_535), 1, ecr))]);
+    let judged = |ours| keys(vec![(peer(syn(100)), answer(100))], peer(syn(130)), answer(100), answer(ours));
+    assert_eq!(judged(130), Some(vec!["repeated_syn_echo"]));
+    assert_eq!(judged(120), None);
+}
