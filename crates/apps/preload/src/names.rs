@@ -1,13 +1,16 @@
-//! getsockname and getpeername.
+//! getsockname and getpeername, and names that the kernel's sockets get for an attempt to connect.
 
 use crate::boundary::{Outcome, Refused, set_errno};
 use crate::description::Kind;
 use crate::hooks::{answered, real};
+use crate::sockets::{kernels_name, kernels_number};
 use crate::table::Held;
 use crate::{relay, stack};
 use capi::calls::sockets as c;
 use capi::memory::{can_write, put_sized, value};
 use libc::{c_int, c_void, sockaddr, socklen_t};
+use sock::address;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Tells a name that was kept.
 ///
@@ -79,4 +82,52 @@ pub(crate) unsafe fn has_room(addr: *mut sockaddr, len: *mut socklen_t, bytes: u
         room if can_write(addr, bytes.min(room as usize)) && can_write(len, size_of::<socklen_t>()) => Ok(()),
         _ => Err(Refused(libc::EFAULT)),
     }
+}
+
+/// The machine's connection to the link's address goes over the loopback: there is the kernel's part of a launched
+/// listener, and the kernel by itself looks for one that is bound to the link's interface. It leaves from the same
+/// address, as it would without the launcher. Returns true if the socket has got that name here.
+///
+/// # Safety
+/// `addr` is a socket address of `len` bytes.
+pub(crate) unsafe fn leave_from_itself(fd: c_int, addr: *const sockaddr, len: socklen_t) -> bool {
+    if kernels_name(fd).is_none_or(|name| !name.ip().is_unspecified() || name.port() != 0) {
+        return false;
+    }
+    let mut own = [0_u8; 28];
+    let len = (len as usize).min(own.len());
+    // SAFETY: as the caller vouches.
+    unsafe { std::ptr::copy_nonoverlapping(addr.cast::<u8>(), own.as_mut_ptr(), len) };
+    // No port: connect finds one.
+    own[2..4].fill(0);
+    bind_without_port(fd, &own[..len])
+}
+
+/// Binds the kernel's socket to an address alone. Returns false if the kernel refuses: then it chooses one itself.
+fn bind_without_port(fd: c_int, name: &[u8]) -> bool {
+    let set = |on: c_int| {
+        let value = (&raw const on).cast::<c_void>();
+        // SAFETY: a number.
+        unsafe {
+            real::setsockopt(
+                fd,
+                libc::IPPROTO_IP,
+                libc::IP_BIND_ADDRESS_NO_PORT,
+                value,
+                size_of::<c_int>() as socklen_t,
+            )
+        }
+    };
+    let was = kernels_number(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT).unwrap_or(0);
+    set(1);
+    // SAFETY: a socket address of so many bytes.
+    let done = unsafe { real::bind(fd, name.as_ptr().cast::<sockaddr>(), name.len() as socklen_t) };
+    set(was);
+    done == 0
+}
+
+/// Takes the name of [`leave_from_itself`] back.
+pub(crate) fn take_back(fd: c_int, v6: bool) {
+    let any: IpAddr = if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    bind_without_port(fd, &address::write(SocketAddr::new(any, 0).into(), v6));
 }

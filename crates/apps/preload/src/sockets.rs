@@ -7,7 +7,7 @@ use crate::hooks::{answered, real};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
 use crate::{
-    accept, descriptors, device, diag, end, epoll, fork, limit, options, relay, report, route, threads,
+    accept, descriptors, device, diag, end, epoll, fork, limit, names, options, relay, report, route, threads,
 };
 use capi::Context;
 use capi::calls::sockets as c;
@@ -15,7 +15,7 @@ use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::address::{self, Named};
 use sock::{Errno, Family, Sockets};
 use std::fmt::{self, Display, Formatter};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
 /// # Safety
@@ -639,7 +639,7 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
         let was_fastened = held.more().fastened;
         fasten(held, fd, to_itself);
         // SAFETY: the address that was read above.
-        let is_named = to_itself && unsafe { leave_from_itself(fd, addr, len) };
+        let is_named = to_itself && unsafe { names::leave_from_itself(fd, addr, len) };
         if !to_itself {
             device::apply(held, fd);
         }
@@ -649,9 +649,7 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
             report::count_kernels();
         } else {
             if is_named {
-                let any: IpAddr =
-                    if held.is_v6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-                bind_without_port(fd, &address::write(SocketAddr::new(any, 0).into(), held.is_v6()));
+                names::take_back(fd, held.is_v6());
             }
             fasten(held, fd, was_fastened);
         }
@@ -703,48 +701,6 @@ pub(crate) fn kernels_number(fd: c_int, level: c_int, name: c_int) -> Option<c_i
     // SAFETY: room for a number.
     let done = unsafe { real::getsockopt(fd, level, name, to, &raw mut len) };
     (done == 0).then_some(value)
-}
-
-/// The machine's connection to the link's address goes over the loopback: there is the kernel's part of a launched
-/// listener, and the kernel by itself looks for one that is bound to the link's interface. It leaves from the same
-/// address, as it would without the launcher. Returns true if the socket has got that name here.
-///
-/// # Safety
-/// `addr` is a socket address of `len` bytes.
-unsafe fn leave_from_itself(fd: c_int, addr: *const sockaddr, len: socklen_t) -> bool {
-    if kernels_name(fd).is_none_or(|name| !name.ip().is_unspecified() || name.port() != 0) {
-        return false;
-    }
-    let mut own = [0_u8; 28];
-    let len = (len as usize).min(own.len());
-    // SAFETY: as the caller vouches.
-    unsafe { std::ptr::copy_nonoverlapping(addr.cast::<u8>(), own.as_mut_ptr(), len) };
-    // No port: connect finds one.
-    own[2..4].fill(0);
-    bind_without_port(fd, &own[..len])
-}
-
-/// Binds the kernel's socket to an address alone. Returns false if the kernel refuses: then it chooses an address itself.
-fn bind_without_port(fd: c_int, name: &[u8]) -> bool {
-    let set = |on: c_int| {
-        let value = (&raw const on).cast::<c_void>();
-        // SAFETY: a number.
-        unsafe {
-            real::setsockopt(
-                fd,
-                libc::IPPROTO_IP,
-                libc::IP_BIND_ADDRESS_NO_PORT,
-                value,
-                size_of::<c_int>() as socklen_t,
-            )
-        }
-    };
-    let was = kernels_number(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT).unwrap_or(0);
-    set(1);
-    // SAFETY: a socket address of so many bytes.
-    let done = unsafe { real::bind(fd, name.as_ptr().cast::<sockaddr>(), name.len() as socklen_t) };
-    set(was);
-    done == 0
 }
 
 /// A socket of the stack with what was set and bound so far.

@@ -143,7 +143,7 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// What can be read is an edge again, as with each setting of SO_RCVLOWAT on Linux.
+    /// Makes what can be read an edge again, as each setting of SO_RCVLOWAT does on Linux.
     pub(crate) fn tell_readable(&mut self, fd: Fd) -> Result<(), Errno> {
         let object = self.index(fd)?;
         if self.stream(fd).is_ok() && self.readiness(object).any(Ready::IN) {
