@@ -103,7 +103,7 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "reads of nothing from a Multipath TCP socket",
         kind: CALLS,
-        key: "recvmsg of nothing*, of Multipath TCP: 0 | -1 ENOTCONN",
+        key: "rec* of *, of Multipath TCP: *0 | -1 ENOTCONN",
         reason: "Linux does not look at the state of such a socket for a read of nothing. Here it is one of TCP (RFC \
                  8684, section 3.7), which does.",
     },
@@ -118,9 +118,9 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "timestamps that are asked for late",
         kind: Kind::Calls { goes_on: true },
-        key: "recvmsg*, stamps asked for late: flags * name ? cmsg 1:?? n | flags * name ? n",
-        reason: "Data that came before `SO_TIMESTAMP` (socket(7)) was set has a timestamp on Linux if any socket of \
-                 the machine had asked for timestamps by then, and none otherwise. Here it has none.",
+        key: "recvmsg*, stamps asked for late: flags * name ? cmsg 1:?? ? | flags * name ? ?",
+        reason: "Data that came before `SO_TIMESTAMP` (socket(7)) or the like was set has a timestamp on Linux if any \
+                 socket of the machine had asked for timestamps by then, and none otherwise. Here it has none.",
     },
     Row {
         name: "a peek that sleeps beside a read",
@@ -139,9 +139,9 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "a wait beside a read that takes all",
         kind: CALLS,
-        key: "*, beside a read asleep: asleep | woke: *",
+        key: "*, beside a read asleep: *asleep*",
         reason: "Of a poll(2) and a recv(2) or accept(2) of one socket that sleep in two threads, data wakes both. The \
-                 poll goes on sleeping if the other call runs first, and on Linux it mostly does.",
+                 poll goes on sleeping if the other call runs first: which does, on either side, is not defined.",
     },
     Row {
         name: "window updates behind shutdown(SHUT_RD)",
@@ -149,6 +149,28 @@ pub const ROWS: &[Row] = &[
         key: "*, filled behind a shut end: *",
         reason: "Linux sends no window update once the receiving side is shut, so a peer whose window was full goes on \
                  when its timer probes the window. RFC 9293, section 3.8.6.2.2, has the update sent, as here.",
+    },
+    Row {
+        name: "room of a full connection",
+        kind: CALLS,
+        key: "psend*, of a full connection: n | -1 EAGAIN",
+        reason: "A sender whose buffers are full takes more when an acknowledgment makes them grow. Linux delays one \
+                 (RFC 9293, section 3.8.6.3) that is sent at once here, so the peer had that room before.",
+    },
+    Row {
+        name: "a read with a low-water mark",
+        kind: CALLS,
+        key: "*, short of SO_RCVLOWAT: *",
+        reason: "A read that sleeps takes what comes, and returns with the smaller of `SO_RCVLOWAT` and what it asked \
+                 for (POSIX.1, `SO_RCVLOWAT`). On Linux it sleeps until so many bytes have come since it began, even \
+                 if it asked for fewer or has some, and leaves them to other calls until then.",
+    },
+    Row {
+        name: "TCP_INQ set while a read sleeps",
+        kind: Kind::Calls { goes_on: true },
+        key: "recvmsg*, TCP_INQ set meanwhile: woke: flags * | woke: flags *",
+        reason: "Linux looks at `TCP_INQ` when recvmsg(2) begins, and at `SO_TIMESTAMP` when it has the data. Here it \
+                 looks at both when it has the data.",
     },
     Row {
         name: "timestamps by the options with _NEW",

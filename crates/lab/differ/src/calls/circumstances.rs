@@ -19,10 +19,9 @@ struct Walk {
     /// Ports of the program's sockets, and of the peer's listeners by slot.
     ports: BTreeMap<File, i64>,
     peer_ports: BTreeMap<i64, i64>,
-    /// Connections that are not accepted yet, by port: the program's files, and the peer's slots, each with whether the
-    /// peer has closed or shut it.
+    /// Connections that are not accepted yet, by port: of the program, and of the peer.
     outgoing: BTreeMap<i64, VecDeque<File>>,
-    incoming: BTreeMap<i64, VecDeque<(i64, bool)>>,
+    incoming: BTreeMap<i64, VecDeque<File>>,
     /// Files of accept calls that sleep, by port.
     accepting: BTreeMap<i64, VecDeque<File>>,
     /// Files that an epoll set watches.
@@ -56,6 +55,15 @@ struct Walk {
     read_shut: BTreeSet<File>,
     filled: BTreeSet<File>,
     stalled: BTreeSet<File>,
+    /// Of those that the peer has filled, the ones of which the program has read nothing since.
+    full: BTreeSet<File>,
+    /// Sockets with a low-water mark of their own, and those where a read slept while they had one.
+    marked: BTreeSet<File>,
+    short: BTreeSet<File>,
+    /// Sockets with TCP_CORK.
+    corked: BTreeSet<File>,
+    /// Sockets of which TCP_INQ was set while a read slept.
+    counted: BTreeSet<File>,
 }
 
 /// A call that slept, and the step that woke it.
@@ -112,12 +120,6 @@ impl Walk {
     /// Takes note of a step that did not fail.
     fn take(&mut self, step: &Step) {
         let (first, second) = (step.arg(0), step.arg(1));
-        if matches!(step.name, "pclose" | "pshut") {
-            let waiting = self.incoming.values_mut().flatten().filter(|(slot, _)| *slot == first);
-            // The slot may be another's after a close.
-            let slot = if step.name == "pclose" { -1 } else { first };
-            waiting.for_each(|entry| *entry = (slot, true));
-        }
         match step.name {
             "socket" => {
                 let file = self.new_file(first);
@@ -138,6 +140,8 @@ impl Walk {
                 if let Some(file) = self.slots.get(&first) {
                     match step.kind().contains("MSG_MORE") && !matches!(step.arg(3), 1 | 2 | 7 | 8) {
                         true => self.held.insert(*file),
+                        // What was there before may go along, and less behind it stays.
+                        false if self.corked.contains(file) => false,
                         false => self.heard.remove(file) | self.held.remove(file),
                     };
                 }
@@ -150,6 +154,7 @@ impl Walk {
                     "pstuff" => {
                         self.unread.extend(file.map(|file| (file, i64::MAX / 2)));
                         self.filled.extend(file);
+                        self.full.extend(file);
                     }
                     _ => self.ended.extend(file),
                 }
@@ -168,13 +173,23 @@ impl Walk {
                 self.ended.extend(file);
                 self.read_shut.extend(file.filter(|_| second != 1));
             }
-            "setopt" if (second, step.arg(2)) == (1, 29) || (second, step.arg(2)) == (1, 35) => {
+            "setopt" if sets_mark(step) => self.marked.extend(self.slots.get(&first).copied()),
+            "setopt" if (second, step.arg(2)) == (6, libc::TCP_CORK.into()) => {
+                if let Some(file) = self.slots.get(&first) {
+                    _ = match step.arg(4) as i32 {
+                        0 => self.corked.remove(file),
+                        _ => self.corked.insert(*file),
+                    };
+                }
+            }
+            "setopt" if second == 1 && STAMPS.contains(&(step.arg(2) as i32)) => {
                 let file = self.slots.get(&first).filter(|file| self.unread(**file) > 0);
                 self.late_stamps.extend(file.copied());
             }
             "recv" | "drain" => {
                 let file = self.slots.get(&first).copied().filter(|_| !is_peek(step));
                 let all = if step.name == "drain" { i64::MAX } else { second };
+                file.filter(|_| all > 0).iter().for_each(|file| _ = self.full.remove(file));
                 self.unread.extend(file.map(|file| (file, (self.unread(file) - all).max(0))));
             }
             "pipe" | "pair" => {
@@ -223,20 +238,26 @@ impl Walk {
                     Some(file) => {
                         self.peers.insert(first, file);
                     }
-                    None => self.incoming.entry(port).or_default().push_back((first, false)),
+                    None => {
+                        self.made += 1;
+                        self.peers.insert(first, self.made);
+                        self.incoming.entry(port).or_default().push_back(self.made);
+                    }
                 }
             }
             "accept" => {
                 let port = self.slots.get(&first).and_then(|file| self.ports.get(file)).copied();
-                let file = self.new_file(second);
+                let queue = port.and_then(|port| self.incoming.get_mut(&port));
+                let known = queue.and_then(VecDeque::pop_front);
+                let file = known.unwrap_or_else(|| self.new_file(second));
+                // A listener's options are its connections', too.
+                if self.slots.get(&first).is_some_and(|listener| self.marked.contains(listener)) {
+                    self.marked.insert(file);
+                }
+                self.slots.insert(second, file);
                 self.joined.insert(file);
-                let Some(port) = port else { return };
-                match self.incoming.get_mut(&port).and_then(VecDeque::pop_front) {
-                    Some((peer, is_over)) => {
-                        self.ended.extend(is_over.then_some(file));
-                        self.peers.insert(peer, file);
-                    }
-                    None => self.accepting.entry(port).or_default().push_back(file),
+                if let (Some(port), None) = (port, known) {
+                    self.accepting.entry(port).or_default().push_back(file);
                 }
             }
             "ctl" => {
@@ -250,9 +271,25 @@ impl Walk {
     }
 }
 
+/// Returns true for a step that sets SO_RCVLOWAT to more than a byte.
+fn sets_mark(step: &Step) -> bool {
+    let is_it = step.name == "setopt" && (step.arg(1), step.arg(2)) == (1, libc::SO_RCVLOWAT.into());
+    is_it && !matches!(step.arg(4) as i32, 0 | 1)
+}
+
+/// TCP_INQ, with its level.
+const TCP_INQ: (i64, i64) = (6, 36);
+/// Options of a socket that ask for timestamps.
+const STAMPS: [i32; 3] = [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING];
+
 /// Returns true for a call that tells what is not acknowledged or not sent.
 fn asks_unsent(step: &Step) -> bool {
     step.name == "ioctl" && matches!(step.arg(1), 0x5411 | 0x894b)
+}
+
+/// Returns true for a step that takes data of the peer's, or tells whether there is some.
+fn asks_data(name: &str) -> bool {
+    matches!(name, "recv" | "drain" | "ioctl" | "poll" | "select" | "wait" | "union")
 }
 
 /// Returns true for a read that leaves what it reads.
@@ -287,7 +324,10 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
             "dup" if matches!(step.arg(2), 1 | 2) => walk.slots.get(&step.arg(1)).copied(),
             _ => None,
         };
-        let let_go = closed.filter(|file| asleep(file, &|_| true));
+        let closed = closed.filter(|file| asleep(file, &|_| true));
+        // With a listener goes what it has not accepted.
+        let queued = closed.and_then(|file| walk.ports.get(&file)).and_then(|port| walk.incoming.get(port));
+        let let_go: Vec<File> = closed.into_iter().chain(queued.into_iter().flatten().copied()).collect();
         let takes = |at: usize| matches!(steps[at].name, "recv" | "accept");
         let waits = |at: usize| matches!(steps[at].name, "poll" | "select" | "wait");
         let sleeps = sleepers.iter().any(|sleeper| sleeper.step == at);
@@ -305,6 +345,13 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
         let reads = matches!(step.name, "recv" | "drain") && !is_peek(step);
         let raced: Vec<File> =
             files.iter().copied().filter(|file| reads && asleep(file, &|at| is_peek(&steps[at]))).collect();
+        let is_short = |file: &File| {
+            reads && sleeps && walk.marked.contains(file) || sets_mark(step) && asleep(file, &takes)
+        };
+        let short: Vec<File> = files.iter().copied().filter(is_short).collect();
+        let sets_inq = step.name == "setopt" && (step.arg(1), step.arg(2)) == TCP_INQ;
+        let counted: Vec<File> =
+            files.iter().copied().filter(|file| sets_inq && asleep(file, &takes)).collect();
         // A call that sleeps for data takes it.
         let taken: Vec<File> =
             files.iter().copied().filter(|file| step.name == "psend" && asleep(file, &takes)).collect();
@@ -312,6 +359,8 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
         walk.raced.extend(raced);
         walk.let_go.extend(let_go);
         walk.shared.extend(shared);
+        walk.short.extend(short);
+        walk.counted.extend(counted);
         let answer = format!("{at}:");
         let failed = |line: &String| line.contains(" -1 ") && !line.ends_with("EINPROGRESS");
         // These go on until an error.
@@ -370,6 +419,9 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
             ", beside a read asleep"
         }
         () if concerns(&walk.stalled) => ", filled behind a shut end",
+        () if name == "psend" && concerns(&walk.full) => ", of a full connection",
+        () if name == "recv" && concerns(&walk.counted) => ", TCP_INQ set meanwhile",
+        () if asks_data(name) && concerns(&walk.short) => ", short of SO_RCVLOWAT",
         () => otherwise,
     }
 }

@@ -50,10 +50,13 @@ fn short(line: &str) -> String {
 }
 
 fn difference(steps: &[Step], before: &[String], kernel: String, stack: String) -> Difference {
-    // A call that woke on one side alone is what differs, not the step after it.
-    let woke = |line: &str| line.contains(" woke:");
+    // A call that woke on one side alone is what differs, not the step after it. Calls that a step wakes are told in
+    // their order, so of two that differ the first one sleeps on the other side.
+    let woke = |line: &str, other: &str| {
+        line.contains(" woke:") && (!other.contains(" woke:") || step_of(line) < step_of(other))
+    };
     let asleep = "asleep".to_owned();
-    let (at, results) = match (woke(&kernel), woke(&stack)) {
+    let (at, results) = match (woke(&kernel, &stack), woke(&stack, &kernel)) {
         (true, false) => (step_of(&kernel), [short(&kernel), asleep]),
         (false, true) => (step_of(&stack), [asleep, short(&stack)]),
         _ => (step_of(&kernel).max(step_of(&stack)), [short(&kernel), short(&stack)]),

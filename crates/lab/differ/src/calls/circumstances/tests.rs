@@ -87,6 +87,22 @@ fn data_held_back_explains_no_other_call() {
 }
 
 #[test]
+fn a_cork_keeps_what_was_held_back() {
+    let mut rest: [(&str, &[i64]); 5] = [
+        ("send", &[0, 5, 0x8000, 0, 0]),
+        ("psend", &[1, 5, 0]),
+        ("setopt", &[0, 6, 3, 4, 1, 0, 0]),
+        ("send", &[0, 2000, 0, 0, 0]),
+        ("precv", &[1]),
+    ];
+    for (value, expected) in [(&[0, 6, 3, 4, 1, 0, 0], ", data held back"), (&[0, 6, 3, 4, 0, 0, 0], "")] {
+        rest[2].1 = value;
+        let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+        assert_eq!(circumstance(&steps, 11, &["11: 0".to_owned()], false), expected);
+    }
+}
+
+#[test]
 fn stamps_are_late_for_data_that_has_come_and_is_not_read() {
     let rest: [(&str, &[i64]); 7] = [
         ("psend", &[1, 5, 0]),
@@ -97,9 +113,99 @@ fn stamps_are_late_for_data_that_has_come_and_is_not_read() {
         ("setopt", &[1, 1, 29, 4, 1, 0, 0]),
         ("recv", &[1, 5, 0, 4, 0]),
     ];
+    for option in STAMPS {
+        let mut steps = steps(&[&BEGIN[..], &rest[..]].concat());
+        for at in [8, 12] {
+            steps[at].args[2] = option.into();
+        }
+        let of = |at: usize| circumstance(&steps, at, &[format!("{}: 0", steps.len() - 1)], false);
+        assert_eq!([9, 11, 13].map(of), [", stamps asked for late", "", ""]);
+    }
+}
+
+/// A connection of the peer that waits in the queue of the listener in slot 0.
+const QUEUED: [(&str, &[i64]); 4] =
+    [("socket", &[0, 2, 1, 0]), ("bind", &[0, 1, 1, -1]), ("listen", &[0, 8]), ("pconnect", &[0, 2, 1])];
+
+#[test]
+fn a_listener_that_is_let_go_takes_its_queue_along() {
+    let rest: [(&str, &[i64]); 3] = [("poll", &[-1, 1, 0, 2]), ("close", &[0]), ("psend", &[0, 5, 0])];
+    let steps = steps(&[&QUEUED[..], &rest[..]].concat());
+    let of = |lines: &[&str]| {
+        let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        circumstance(&steps, 6, &lines, false)
+    };
+    assert_eq!(of(&["4: asleep", "6: 5"]), ", closed while a call slept");
+    assert_eq!(of(&["4: asleep", "4 woke: 1 0x2", "6: 5"]), "");
+}
+
+#[test]
+fn a_connection_is_full_until_the_program_reads() {
+    let rest: [(&str, &[i64]); 8] = [
+        ("pstuff", &[0]),
+        ("psend", &[0, 5, 0]),
+        ("accept", &[0, 1, 1, 0]),
+        ("recv", &[1, 5, 2, 0, 0]),
+        ("recv", &[1, 0, 0, 0, 0]),
+        ("psend", &[0, 5, 0]),
+        ("recv", &[1, 5, 0, 0, 0]),
+        ("psend", &[0, 5, 0]),
+    ];
+    let steps = steps(&[&QUEUED[..], &rest[..]].concat());
+    let of = |at: usize| circumstance(&steps[..=at], at, &[format!("{at}: 0")], false);
+    assert_eq!([5, 7, 9, 11].map(of), [", of a full connection", "", ", of a full connection", ""]);
+}
+
+#[test]
+fn an_option_concerns_the_read_that_slept_when_it_was_set() {
+    let rest: [(&str, &[i64]); 5] = [
+        ("recv", &[0, 9, 0, 4, 0]),
+        ("setopt", &[0, 6, 36, 4, 1, 0, 0]),
+        ("psend", &[1, 5, 0]),
+        ("setopt", &[1, 6, 36, 4, 1, 0, 0]),
+        ("recv", &[1, 9, 0, 4, 0]),
+    ];
     let steps = steps(&[&BEGIN[..], &rest[..]].concat());
-    let of = |at: usize| circumstance(&steps, at, &[format!("{}: 0", steps.len() - 1)], false);
-    assert_eq!([9, 11, 13].map(of), [", stamps asked for late", "", ""]);
+    let lines = ["7: asleep", "8: 0", "9: 5", "7 woke: flags 0 name 0 5", "10: 0", "11: asleep"];
+    let lines = lines.map(str::to_owned);
+    let of = |at: usize| circumstance(&steps, at, &lines, false);
+    assert_eq!([7, 11].map(of), [", TCP_INQ set meanwhile", ""]);
+}
+
+#[test]
+fn an_accepted_connection_has_its_listeners_mark() {
+    for (value, expected) in
+        [(&[0, 1, 18, 4, 4, 0, 0], ", short of SO_RCVLOWAT"), (&[0, 1, 18, 4, 1, 0, 0], "")]
+    {
+        let rest: [(&str, &[i64]); 3] =
+            [("setopt", value), ("accept", &[0, 1, 1, 0]), ("recv", &[1, 9, 0, 0, 0])];
+        let steps = steps(&[&QUEUED[..], &rest[..]].concat());
+        assert_eq!(circumstance(&steps, 6, &["6: asleep".to_owned()], false), expected);
+    }
+}
+
+#[test]
+fn a_read_that_sleeps_with_a_mark_is_known() {
+    let rest: [(&str, &[i64]); 9] = [
+        ("setopt", &[0, 1, 18, 4, 4, 0, 0]),
+        ("psend", &[1, 3, 0]),
+        ("recv", &[0, 9, 0, 0, 0]),
+        ("psend", &[2, 3, 0]),
+        ("recv", &[1, 9, 0, 0, 0]),
+        ("setopt", &[1, 1, 18, 4, 4, 0, 0]),
+        ("recv", &[1, 9, 0, 0, 0]),
+        ("poll", &[0, 1, 0, 1]),
+        ("name", &[0, 0, 0]),
+    ];
+    let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+    let of = |at: usize| circumstance(&steps[..=at], at, &[format!("{at}: asleep")], false);
+    assert_eq!([9, 11, 13].map(of), [", short of SO_RCVLOWAT", "", ", short of SO_RCVLOWAT"]);
+    // The mark may come while the read sleeps.
+    let lines = ["11: asleep".to_owned(), "12: 0".to_owned()];
+    assert_eq!(circumstance(&steps[..=12], 11, &lines, false), ", short of SO_RCVLOWAT");
+    assert_eq!(circumstance(&steps, 9, &["9: -1 EAGAIN".to_owned()], false), "");
+    let later = |at: usize| circumstance(&steps, at, &["9: asleep".to_owned(), "15: 0".to_owned()], false);
+    assert_eq!([14, 15].map(later), [", short of SO_RCVLOWAT", ""]);
 }
 
 #[test]

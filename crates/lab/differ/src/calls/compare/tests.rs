@@ -27,6 +27,20 @@ fn a_call_that_woke_on_one_side_is_named() {
 }
 
 #[test]
+fn of_two_calls_that_woke_the_first_is_named() {
+    let steps = ["poll", "recv", "psend"].map(|name| Step { name, args: vec![] });
+    let asleep = ["0: asleep", "1: asleep", "2: 1"];
+    let first = lines(&[&asleep[..], &["0 woke: 1 0x1", "1 woke: 1"]].concat());
+    let second = lines(&[&asleep[..], &["1 woke: 1"]].concat());
+    for (kernel, stack, key) in
+        [(&first, &second, "poll: woke: 1 0x1 | asleep"), (&second, &first, "poll: asleep | woke: 1 0x1")]
+    {
+        let Verdict::Found(found) = compare(&steps, kernel, stack) else { panic!("no difference") };
+        assert_eq!(found.key, key);
+    }
+}
+
+#[test]
 fn a_program_that_ends_early_differs() {
     let steps = [Step { name: "join", args: vec![] }];
     let verdict = compare(&steps, &lines(&["0: 1"]), &[]);

@@ -17,3 +17,36 @@ fn options_that_differ_by_the_table_are_explained() {
     assert!(explains("recv, after a child: 5 | hangs").is_none());
     assert!(explains("setsockopt SO_KEEPALIVE: 0 | -1 ENOPROTOOPT").is_none());
 }
+
+#[test]
+fn rows_about_a_connection_explain_their_results_alone() {
+    let name = |key: &str| explains(key).map(|row| row.name);
+    for amount in ["6", "n"] {
+        let key = format!(
+            "recvmsg, stamps asked for late: flags 0 name 0 cmsg 1:37 {amount} | flags 0 name 0 {amount}"
+        );
+        assert_eq!(name(&key), Some("timestamps that are asked for late"));
+    }
+    assert_eq!(name("recvmsg, stamps asked for late: flags 0 name 0 cmsg 1:37 6 | -1 EAGAIN"), None);
+    let room = "psend, of a full connection: n | -1 EAGAIN";
+    assert_eq!(name(room), Some("room of a full connection"));
+    assert_eq!(name("psend, of a full connection: n | -1 ECONNRESET"), None);
+    let mark = "recv, short of SO_RCVLOWAT: asleep | woke: 6";
+    assert_eq!(name(mark), Some("a read with a low-water mark"));
+    assert_eq!(name("recv, short of SO_RCVLOWAT: asleep | hangs"), None);
+    assert_eq!(name("recv: asleep | woke: 6"), None);
+    for (call, explained) in
+        [("recvmsg of nothing", true), ("recvmsg, of length 0", true), ("recvmsg", false)]
+    {
+        let key = format!("{call}, of Multipath TCP: flags 0 name 0 0 | -1 ENOTCONN");
+        assert_eq!(name(&key).is_some(), explained, "{call}");
+    }
+    let inq = "recvmsg, TCP_INQ set meanwhile: woke: flags 0 name 0 1 | woke: flags 0 name 0 cmsg 6:36 1";
+    assert_eq!(name(inq), Some("TCP_INQ set while a read sleeps"));
+    assert_eq!(name("recvmsg, TCP_INQ set meanwhile: woke: flags 0 name 0 1 | woke: -1 EAGAIN"), None);
+    for key in ["asleep | woke: 1 0x1", "woke: 1 0x1 | asleep"] {
+        let key = format!("poll, beside a read asleep: {key}");
+        assert_eq!(name(&key), Some("a wait beside a read that takes all"));
+    }
+    assert_eq!(name("poll: woke: 1 0x1 | asleep"), None);
+}
