@@ -136,6 +136,7 @@ impl Connection {
     }
 
     /// Returns the state so far; it is this one from now on.
+    #[inline]
     pub(crate) fn replace_state(&mut self, to: State) -> State {
         core::mem::replace(&mut self.state, to)
     }
@@ -161,6 +162,7 @@ impl Connection {
     }
 
     /// Nothing but this is to be sent.
+    #[inline]
     pub(crate) fn request_only(&mut self, due: Due) {
         self.due = due;
     }
@@ -183,6 +185,7 @@ impl Connection {
     }
 
     /// Returns where slow start ended for connections before this one, if that is known.
+    #[inline]
     pub(crate) fn known_ssthresh(&self) -> Option<u32> {
         self.cold().map(|cold| cold.ssthresh).filter(|&told| told != 0)
     }

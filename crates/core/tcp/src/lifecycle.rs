@@ -7,12 +7,10 @@ use crate::config::{ABC_LIMIT, Config, HYSTART};
 use crate::connection::{Bits, Connection};
 use crate::ecn::SETUP as ECN_SETUP;
 use crate::ecn::accecn;
-use crate::handshake::scale::{MAX_SHIFT, from_field, shift_for};
+use crate::handshake::scale::{from_field, shift_for};
 use crate::handshake::start::Start;
-use crate::mtu::path;
 use crate::options::Switch;
 use crate::output::Due;
-use crate::sender::MIN_MSS;
 use crate::{Cookie, Cx, Error, Events, HostHint, Incident, Open, State};
 
 impl Connection {
@@ -130,38 +128,6 @@ impl Connection {
         }
         conn.establish(cx);
         conn
-    }
-
-    /// The peer's SYN: its number, its options, its window (never scaled here, RFC 7323, section 2.2).
-    /// RFC 7323, 2.2-1, 2.2-2, 2.2-3 and 3.2-1.
-    pub(crate) fn take_syn(&mut self, cx: &mut Cx<'_>, syn: &Segment<'_>) {
-        self.rcv.begin_behind(syn.seq);
-        if self.bits.has(Bits::SIGNED) {
-            self.complete_auth();
-        }
-        self.rcv.offer(self.syn_window());
-        self.rcv.note_arrival(cx.now);
-        self.negotiate_ecn(cx, syn);
-        let ours = self.bits;
-        self.bits.put(Bits::SACK, ours.has(Bits::SACK) && syn.options.sack_permitted);
-        let scale = syn.options.window_scale.filter(|_| ours.has(Bits::SCALING));
-        if scale.is_none() {
-            self.bits.clear(Bits::SCALING);
-            self.rcv.set_scale(0);
-        }
-        match syn.options.timestamps.filter(|_| ours.has(Bits::TIMESTAMPS)) {
-            Some(ts) => self.rcv.note_timestamp(ts.val),
-            None => self.bits.clear(Bits::TIMESTAMPS),
-        }
-        let peer_mss = syn.options.mss.unwrap_or(path::default_mss(self.key())).max(MIN_MSS);
-        self.snd.agree(peer_mss, scale.map_or(0, |shift| shift.min(MAX_SHIFT)));
-        self.refresh_mss(cx.config);
-        self.rcv.set_mss(self.snd.mss().min(path::RCV_MSS_GUESS));
-        if cx.config.quirks.round_rcvbuf && self.options.rcvbuf() == 0 {
-            let each = self.advertised_mss().min(peer_mss);
-            self.rcv.set_limit(self.rcv.limit().next_multiple_of(each.into()));
-        }
-        self.set_send_window(from_field(syn.window, 0), syn.seq);
     }
 
     /// Both SYNs are acknowledged.

@@ -7,5 +7,6 @@ pub mod defer;
 pub(crate) mod fast_open;
 pub(crate) mod handover;
 pub(crate) mod isn;
+mod negotiation;
 pub(crate) mod scale;
 pub(crate) mod start;

@@ -24,20 +24,24 @@ impl Due {
     /// Output that precedes all other.
     pub(super) const FIRST: Due = Due(Due::RST.0 | Due::SYN.0 | Due::GREETING.0);
 
+    #[inline]
     pub(crate) fn has(self, one: Due) -> bool {
         self.0 & one.0 != 0
     }
 
+    #[inline]
     pub(crate) fn clear(&mut self, one: Due) {
         self.0 &= !one.0;
     }
 
+    #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
 impl core::ops::BitOrAssign for Due {
+    #[inline]
     fn bitor_assign(&mut self, rhs: Due) {
         self.0 |= rhs.0;
     }

@@ -148,16 +148,7 @@ impl Connection {
             options.signature = self.signature_for(plan.seq);
         }
         if flags.has(Flags::SYN) {
-            options.mss = Some(self.advertised_mss());
-            options.window_scale = self.bits.has(Bits::SCALING).then_some(self.rcv.scale());
-            options.sack_permitted = self.bits.has(Bits::SACK);
-            if self.bits.has(Bits::COOKIE) {
-                options.set_fast_open(self.syn_option());
-            }
-            if self.bits.has(Bits::ACCECN) {
-                options.accecn = self.first_option(cx);
-            }
-            options.layout = cx.config.syn_layout();
+            self.offer_options(cx, &mut options);
         } else if self.rcv.is_missing() && plan.tells {
             options.sack = self.sack_blocks(cx);
         }
