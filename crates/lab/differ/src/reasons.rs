@@ -299,7 +299,8 @@ pub const ROWS: &[Row] = &[
         kind: Kind::Packets,
         key: "old_ack_stamp",
         reason: "Linux does not echo the timestamp of a segment whose acknowledgment is old, in TIME-WAIT that of one \
-                 that is too new, and in FIN-WAIT-2, once the application has closed, that of one with nothing new. \
+                 that is too new or an old FIN, and in FIN-WAIT-2, once the application has closed, that of one with \
+                 nothing new. \
                  RFC 7323, section 4.3, asks for the sequence number; here what RFC 5961, section 5.2, refuses is not \
                  looked at further.",
     },
@@ -501,10 +502,11 @@ pub const ROWS: &[Row] = &[
                  follows a FIN (RFC 9293, section 3.6), so here such FINs are not the peer's.",
     },
     Row {
-        name: "text of a SYN-ACK when SYNs cross",
+        name: "text or FIN of a SYN-ACK",
         kind: Kind::Packets,
-        key: "crossed_text",
-        reason: "Linux lets the peer send it again. RFC 9293, section 3.10.7.4, seventh step, takes it, as here.",
+        key: "synack_text",
+        reason: "Linux lets the peer send it again. RFC 9293, sections 3.10.7.3, fourth step, and 3.10.7.4, seventh \
+                 and eighth, have it taken, as here.",
     },
     Row {
         name: "SYN with FIN when SYNs cross",

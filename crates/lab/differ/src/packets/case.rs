@@ -53,6 +53,8 @@ pub struct Case<'a> {
     pub(super) has_split: bool,
     /// The peer has sent a SYN of its own.
     pub(super) has_crossed: bool,
+    /// A reset came before that was acknowledged.
+    pub(super) has_crossed_reset: bool,
     /// A FIN that came before data in front of it.
     pub(super) early_fin: Option<u32>,
     /// Text came across such a FIN.
@@ -71,8 +73,6 @@ pub struct Case<'a> {
     pub(super) is_icmp_apart: bool,
     /// A reset came that one of the two takes and the other does not.
     pub(super) is_reset_apart: bool,
-    /// A reset came before anything of a half-open connection was acknowledged.
-    pub(super) has_half_open_reset: bool,
     /// The kernel took a SYN for no beginning of a connection: the one before goes on.
     pub(super) is_syn_refused: bool,
     /// The step's segment is such a reset.
@@ -93,6 +93,8 @@ pub struct Case<'a> {
     pub(super) has_forced: bool,
     /// Something was sent again.
     pub(super) has_repeated: bool,
+    /// The step's segment acknowledges, after that, a segment that left once.
+    pub(super) acks_once: bool,
     /// The kernel sent what was not acknowledged first again while the peer's window was shut.
     pub(super) has_shut_again: bool,
     /// The near end's FIN was sent.
@@ -210,10 +212,10 @@ impl<'a> Case<'a> {
             has_stamps: false,
             has_split: false,
             has_crossed: false,
+            has_crossed_reset: false,
             early_fin: None,
             is_reset_apart: false,
             is_reset_now: false,
-            has_half_open_reset: false,
             is_syn_refused: false,
             sacked: None,
             has_closed: false,
@@ -230,6 +232,7 @@ impl<'a> Case<'a> {
             is_echo_apart: false,
             has_false_echo: false,
             has_repeated: false,
+            acks_once: false,
             has_shut_again: false,
             has_ended: false,
             fins: Vec::new(),
@@ -335,7 +338,6 @@ impl<'a> Case<'a> {
         let (syn, reset) = (tcp.flags.has(Flags::SYN), tcp.flags.has(Flags::RST));
         // Another SYN is refused.
         let opens = syn && self.is_half_open && !self.is_syn_refused;
-        self.has_half_open_reset |= reset && !now && self.is_half_open;
         self.has_acked |= tcp.ack.is_some();
         self.is_no_news = false;
         let scales = |option: &TcpOption| matches!(option, TcpOption::WindowScale(_));
@@ -356,6 +358,7 @@ impl<'a> Case<'a> {
         }
         let stamp = stamps(tcp).map(|stamps| stamps.0).filter(|_| syn || self.has_stamps);
         let is_new = stamp.is_none_or(|val| self.stamp.is_none_or(|known| !ahead(known, val)));
+        self.has_crossed_reset |= reset && !now && self.has_crossed && self.is_half_open;
         if reset {
             // Without ACK the echo is none.
             let is_false_echo = self.has_false_echo || stamp.is_some() && tcp.ack.is_none();
@@ -364,12 +367,12 @@ impl<'a> Case<'a> {
             is_apart |= self.has_ended && self.acked == self.heard && (is_inside || !is_new);
             // The acknowledgment of the FIN may not have left yet.
             is_apart |= self.expected.wrapping_sub(start) <= 1 && self.fins.contains(&start);
-            is_apart |= self.sacked == Some(start) || self.is_at_last_block(start);
+            is_apart |= self.is_at_last_block(start);
             *if now { &mut self.is_reset_now } else { &mut self.is_reset_apart } |= is_apart;
         }
         let last = end.wrapping_add(u32::from(syn) + u32::from(tcp.flags.has(Flags::FIN)));
         let is_old = tcp.ack.is_some_and(|ack| ahead(self.acked, ack) || ahead(ack, self.heard));
-        let is_over = self.has_closed && self.has_ended && self.acked == self.heard;
+        let is_over = self.has_closed && self.has_ended && self.acked == self.heard || self.is_over();
         self.has_old_stamp |= (is_old || is_over && !ahead(last, self.expected)) && stamp.is_some();
         self.is_urgent |= tcp.flags.has(Flags::URG) && !now;
         let is_in_window = opens || (!ahead(start, self.edge) && !ahead(self.expected, last));
@@ -394,6 +397,8 @@ impl<'a> Case<'a> {
                 || self.departures.iter().filter(|(of, _)| !ahead(of.end, ack)).filter_map(|(_, at)| *at);
             let apart = left().max().zip(left().min()).map(|(last, first)| last.saturating_sub(first));
             self.is_round_trip_apart |= apart.is_some_and(|apart| apart > TOLERANCE);
+            let is_once = |(of, at): &(Range, Option<Duration>)| !ahead(of.end, ack) && at.is_some();
+            self.acks_once = now && self.has_repeated && self.departures.iter().any(is_once);
             self.departures.retain(|(of, _)| ahead(of.end, ack));
             if !now {
                 let room = edge.wrapping_sub(self.heard);
@@ -423,9 +428,9 @@ impl<'a> Case<'a> {
         segment.flags.has(Flags::SYN) && self.expected != 0 && !is_first && !answers
     }
 
-    /// Is it the end of the data furthest ahead, which a SACK block tells?
+    /// Is it the right end of the last SACK blocks that lay beyond a hole?
     pub(super) fn is_at_last_block(&self, seq: u32) -> bool {
-        seq == self.reach && ahead(self.reach, self.expected)
+        self.sacked == Some(seq)
     }
 
     /// Does a segment lie between the edges of the two windows, or across one of them? What lies beyond both is refused
@@ -479,6 +484,9 @@ impl<'a> Case<'a> {
             if syn && (end != self.heard || !self.is_half_open) {
                 // Another connection begins.
                 (self.is_half_open, self.has_answered, self.has_ended, self.acked) = (true, false, false, 0);
+                // The peer's SYN had the option as well, unless the near end repeats its own.
+                let scales = |option: &TcpOption| matches!(option, TcpOption::WindowScale(_));
+                self.is_scaled = seen.ack.is_some() && seen.options.iter().flatten().any(scales);
             }
             if syn || ahead(end, self.heard) {
                 self.heard = end;
@@ -521,6 +529,13 @@ impl<'a> Case<'a> {
         self.difference.kernel.iter().chain(&self.difference.ours).all(is_again)
     }
 
+    /// Do the lines of both say the same behind their numbers?
+    pub(super) fn says_alike(&self) -> bool {
+        let (kernel, ours) = (&self.difference.kernel, &self.difference.ours);
+        let tail = |line: &String| line.split_once(") ").map(|(_, tail)| tail.to_owned());
+        kernel.iter().zip(ours).all(|(kernel, ours)| tail(kernel) == tail(ours))
+    }
+
     /// Did both send data from the same place, and the kernel more?
     pub(super) fn kernel_sends_more(&self) -> bool {
         let (kernel, ours) = self.data();
@@ -546,11 +561,11 @@ impl<'a> Case<'a> {
         (first(&self.difference.kernel), first(&self.difference.ours))
     }
 
-    /// Segments smaller than the MSS that were sent before the step.
-    pub(super) fn short_ones(&self) -> u32 {
-        let is_short = |range: &Range| range.end.wrapping_sub(range.start) < u32::from(MSS) - 40;
-        let mut ends: Vec<u32> =
-            self.sent.iter().filter(|range| is_short(range)).map(|range| range.end).collect();
+    /// Segments smaller than the MSS that were sent before the step and end behind `from`.
+    pub(super) fn short_ones(&self, from: u32) -> u32 {
+        let is_short = |range: &&Range| range.end.wrapping_sub(range.start) < u32::from(MSS) - 40;
+        let short = self.sent.iter().filter(is_short).filter(|range| ahead(range.end, from));
+        let mut ends: Vec<u32> = short.map(|range| range.end).collect();
         ends.sort_unstable();
         ends.dedup();
         ends.len() as u32
@@ -614,4 +629,10 @@ pub(super) fn data_of(line: &str) -> Option<Range> {
     let (start, end) = numbers.split_once(':')?;
     let range = Range { start: start.parse().ok()?, end: end.parse().ok()? };
     (!rest.starts_with("0)")).then_some(range)
+}
+
+/// Returns the number that a line acknowledges.
+pub(super) fn ack_of(line: &str) -> Option<u32> {
+    let (_, rest) = line.split_once(" ack ")?;
+    rest.split(' ').next()?.parse().ok()
 }

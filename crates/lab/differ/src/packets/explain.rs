@@ -1,6 +1,6 @@
 //! Predicates that recognise explained differences, by the keys of [`crate::reasons`].
 
-use super::case::{Case, SCALE_UNIT, ahead, data_of, stamps, takes_numbers, tcp};
+use super::case::{Case, SCALE_UNIT, ack_of, ahead, data_of, stamps, takes_numbers, tcp};
 use super::changes::alike;
 use super::compare::{Difference, TOLERANCE, differ, differ_at_end, is_timer_beside};
 use super::input::{Action, Call, Echo, Half, Input, MSS, Step};
@@ -123,8 +123,10 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     ("half_open_echo", Then::Ends, |case| {
         // An echo of the latest timestamp that is not the SYN-ACK's, because something was sent since.
         let echo = case.input.steps.get(case.difference.step).map(|step| &step.action);
+        // The kernel is half open still: it repeats its SYN-ACK, acknowledges or resets, and has nothing to accept.
+        let half_open = ["S. 0:0(0) ", ". 1:1(0) ", "R ", "= -1 EAGAIN"];
         if case.is_half_open && case.is_echo_apart {
-            return true;
+            return Case::only(&case.difference.kernel, &half_open);
         }
         let is_other = match (echo, case.segment.and_then(stamps)) {
             (Some(Action::Send(_, Echo::Latest(more))), Some(_)) => *more != 0 || case.has_answered,
@@ -180,11 +182,9 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     ("old_stamp_unanswered", Then::GoesOn, |case| {
         let is_old = |val: u32| case.stamp.is_some_and(|stamp| ahead(stamp, val));
         let is_plain = case.segment.is_some_and(|tcp| tcp.len == 0) && !case.sends(Flags::FIN | Flags::SYN);
-        let rest = case.difference.ours.get(1..).unwrap_or_default();
         is_plain
             && case.segment.and_then(stamps).is_some_and(|(val, _)| is_old(val))
-            && Case::only(&case.difference.ours[..1.min(case.difference.ours.len())], &[". "])
-            && rest == case.difference.kernel
+            && case.ours_acknowledges()
     }),
     ("future_ack_at_end", Then::GoesOn, |case| {
         case.ack().is_some_and(|ack| ahead(ack, case.heard))
@@ -423,8 +423,19 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && Case::only(&case.difference.kernel, &["R. "])
             && case.difference.ours.is_empty()
     }),
-    ("crossed_text", Then::Ends, |case| {
-        case.called(Call::Connect) && case.sends(Flags::SYN) && case.segment.is_some_and(|tcp| tcp.len > 0)
+    ("synack_text", Then::Ends, |case| {
+        // The kernel acknowledges the SYN alone.
+        let syn = case.segment.and_then(|tcp| tcp.seq).map_or(0, |range| range.start);
+        let syn = syn.wrapping_sub(case.input.isn).wrapping_add(1);
+        let more = case.segment.map_or(0, |tcp| tcp.len + u32::from(tcp.flags.has(Flags::FIN)));
+        let acknowledged = |lines: &[String]| lines.first().and_then(|line| ack_of(line));
+        let kernel = acknowledged(&case.difference.kernel);
+        let ours = acknowledged(&case.difference.ours).map_or(0, |ack| ack.wrapping_sub(syn));
+        case.called(Call::Connect)
+            && case.sends(Flags::SYN)
+            && case.sends(Flags::ACK)
+            && kernel == Some(syn)
+            && (1..=more).contains(&ours)
     }),
     ("crossed_syn_fin", Then::Ends, |case| {
         let is_open = case.called(Call::Connect) && case.is_half_open && case.acked == 0;
@@ -459,29 +470,22 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_one = case.difference.kernel.is_empty() || case.difference.ours.is_empty();
         let start = case.segment.and_then(|tcp| tcp.seq).map_or(0, |range| range.start);
         let is_apart = is_closed || case.is_at_last_block(start);
-        case.is_reset_apart || case.is_reset_now && is_one || is_apart && case.sends(Flags::RST) && is_now
+        // The connection has ended on one of the two.
+        let is_over = |lines: &[String]| Case::only(lines, &["R ", "R. ", "= "]);
+        let is_ended = is_over(&case.difference.kernel) || is_over(&case.difference.ours);
+        case.is_reset_apart && is_ended
+            || case.is_reset_now && is_one
+            || is_apart && case.sends(Flags::RST) && is_now
     }),
     ("icmp_edge", Then::Ends, |case| case.is_icmp_apart),
     ("beyond_window", Then::Ends, |case| case.is_window_apart),
     ("timer_beside_step", Then::Ends, |case| case.is_timer_apart),
     ("crossed_reset", Then::GoesOn, |case| {
-        let until = case.difference.step.min(case.input.steps.len());
-        let sent = |step: &Step| match &step.action {
-            Action::Send(packet, _) => tcp(&packet.body).map(|tcp| tcp.flags),
-            _ => None,
-        };
-        let is_syn = |flags: Flags| flags.has(Flags::SYN) && !flags.has(Flags::ACK);
-        let is_reset = |flags: Flags| flags.has(Flags::RST);
-        let sent = || case.input.steps[..until].iter().filter_map(sent);
         let (kernel, ours) = (&case.difference.kernel, &case.difference.ours);
         let tells = |before| {
             *kernel == [format!("= {before}ECONNRESET")] && *ours == [format!("= {before}ECONNREFUSED")]
         };
-        case.called(Call::Connect)
-            && sent().any(is_syn)
-            && sent().any(is_reset)
-            && (case.is_half_open || case.has_half_open_reset)
-            && (tells("-1 ") || tells(""))
+        case.called(Call::Connect) && case.has_crossed_reset && (tells("-1 ") || tells(""))
     }),
     ("time_wait_syn_fin", Then::Ends, |case| {
         let until = case.difference.step.min(case.input.steps.len());
@@ -547,14 +551,13 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let acked = case.una().wrapping_sub(case.acked);
         // By the test of a second timeout it sends nothing again at the acknowledgment of what was sent again, either.
         let is_second = case.again[0] > 1 && acked > 0 && is_over;
-        let is_far = acked > 2 * u32::from(MSS);
         // A second timeout in a row, and what was not sent before, or the FIN.
-        let is_tested = is_far || case.again[0] > 1;
+        let is_tested = case.acks_once || case.again[0] > 1;
         let fin = format!("F. {0}:{0}(0) ", case.heard);
         let is_fresh = kernel.is_some_and(|range| range.start == case.heard)
             || case.difference.kernel.first().is_some_and(|line| line.starts_with(&fin));
         let goes_on = is_tested && is_fresh && ours.is_some_and(|range| range.start == case.una());
-        case.has_repeated && (is_far && (case.kernel_sends_more() || is_over) || goes_on) || is_second
+        case.acks_once && (case.kernel_sends_more() || is_over) || goes_on || is_second
     }),
     ("forced_probe", Then::Ends, |case| {
         let (kernel, ours) = case.data();
@@ -581,11 +584,14 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_full = ours.is_some_and(|ours| {
             ours.start == case.heard && ours.end.wrapping_sub(case.una()) <= MSS.into() && in_flight > 0
         });
-        let in_flight = case.departures.iter().map(|(of, _)| of.end.wrapping_sub(of.start));
-        let short = in_flight.filter(|len| *len + 40 < MSS.into()).count() as u32;
+        let short = case.short_ones(case.una());
+        // Beside where the data ends the two say the same.
+        let is_alike = case.says_alike();
         let is_part = kernel.zip(ours).is_some_and(|(kernel, ours)| {
             let more = ours.end.wrapping_sub(kernel.end);
-            kernel.start == ours.start && ours.start == case.heard && more <= (1 + short) * u32::from(MSS)
+            kernel.start == ours.start
+                && ours.start == case.heard
+                && (1..=(1 + short) * u32::from(MSS)).contains(&more)
         });
         let has_no_news = kernel.is_none_or(|range| ahead(case.heard, range.start));
         // Each short one counts as a whole one.
@@ -593,11 +599,12 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             let apart = (kernel.end.wrapping_sub(ours.end) as i32).unsigned_abs();
             kernel.start == ours.start
                 && ours.start == case.heard
-                && apart <= case.short_ones() * u32::from(MSS)
+                && (1..=case.short_ones(0) * u32::from(MSS)).contains(&apart)
         });
-        case.has_repeated && (case.kernel_sends_more() || is_fresh || has_no_news && is_full)
+        let is_apart = is_of_short_ones
             || case.has_split && is_part
-            || is_of_short_ones
+            || case.has_repeated && (case.kernel_sends_more() || has_no_news && is_full && kernel.is_some());
+        is_apart && is_alike || case.has_repeated && (is_fresh || is_full && kernel.is_none())
     }),
     ("fin_beyond_window", Then::Ends, |case| {
         let is_fin = |line: &String| line.starts_with("F. ") && line.contains("(0)");
@@ -657,7 +664,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     // The first probe, as it was cut or anew.
     ("cut_again", Then::GoesOn, |case| {
         let is_both = !case.difference.kernel.is_empty() && !case.difference.ours.is_empty();
-        is_both && case.again == [0, 0] && case.only_again()
+        is_both && case.again == [0, 0] && case.only_again() && case.says_alike()
     }),
     ("too_big_unsized", Then::Ends, |case| {
         let step = case.input.steps.get(case.difference.step).map(|step| &step.action);
