@@ -161,6 +161,16 @@ fn info_of(told: &abi::Congestion) -> SignalInfo {
     }
 }
 
+fn ecn_of(told: &abi::Ecn) -> EcnFeedback {
+    EcnFeedback {
+        now: Instant::from_nanos(told.now_ns),
+        segments: told.segments,
+        marked_segments: told.marked_segments,
+        bytes: told.bytes,
+        marked_bytes: told.marked_bytes,
+    }
+}
+
 fn signal_of(number: u32, nth: u32) -> Signal {
     match number {
         abi::ECN => Signal::Ecn,
@@ -195,28 +205,36 @@ unsafe extern "C" fn set_tunable<E: Export>(state: *mut c_void, index: u32, valu
     debug_assert_eq!(set, Ok(()), "the loader checks index and range");
 }
 
-unsafe extern "C" fn established<E: Export>(
-    state: *mut c_void,
-    window: *mut abi::Window,
-    path: *const abi::Path,
-) {
-    // SAFETY: what the pointers lead to lives until this returns.
-    unsafe { call::<E>(state, window, |policy| policy.on_established(&path_of(&*path))) };
+/// Hooks that tell the policy something: what comes behind state and window, and the call.
+macro_rules! hooks {
+    ($($name:ident($($arg:ident: $kind:ty),*): |$policy:ident| $call:expr;)+) => {$(
+        unsafe extern "C" fn $name<E: Export>(state: *mut c_void, window: *mut abi::Window, $($arg: $kind),*) {
+            // SAFETY: what the pointers lead to lives until this returns.
+            unsafe { call::<E>(state, window, |$policy| $call) };
+        }
+    )+};
 }
 
-unsafe extern "C" fn sent<E: Export>(
-    state: *mut c_void,
-    window: *mut abi::Window,
-    now: u64,
-    bytes: u32,
-    in_flight: u32,
-) {
-    // SAFETY: as in `established`.
-    unsafe { call::<E>(state, window, |policy| policy.on_sent(Instant::from_nanos(now), bytes, in_flight)) };
+hooks! {
+    established(path: *const abi::Path): |policy| policy.on_established(&path_of(&*path));
+    sent(now: u64, bytes: u32, in_flight: u32):
+        |policy| policy.on_sent(Instant::from_nanos(now), bytes, in_flight);
+    ecn(told: *const abi::Ecn): |policy| policy.on_ecn(&ecn_of(&*told));
+    congestion(told: *const abi::Congestion):
+        |policy| policy.on_congestion(signal_of((*told).signal, (*told).nth), &info_of(&*told));
+    recovery_end(told: *const abi::Congestion): |policy| policy.on_recovery_end(&info_of(&*told));
+    spurious(signal: u32, now: u64):
+        |policy| policy.on_spurious(signal_of(signal, 1), Instant::from_nanos(now));
+    idle_restart(now: u64, idle: u64, path: *const abi::Path): |policy| policy.on_idle_restart(
+        Instant::from_nanos(now),
+        Duration::from_nanos(idle),
+        &path_of(&*path),
+    );
+    mss_change(mss: u32): |policy| policy.on_mss_change(mss);
 }
 
 unsafe extern "C" fn ack<E: Export>(state: *mut c_void, window: *mut abi::Window, ack: *const abi::Ack) {
-    // SAFETY: as in `established`; rate and limits are null or live as long.
+    // SAFETY: as in `hooks`; rate and limits are null or live as long.
     let (told, rate, hystart) = unsafe { (&*ack, (*ack).rate.as_ref(), (*ack).hystart.as_ref()) };
     let hystart = limits_of(hystart);
     let rate = rate.map(|rate| RateSample {
@@ -244,74 +262,11 @@ unsafe extern "C" fn ack<E: Export>(state: *mut c_void, window: *mut abi::Window
         paced: told.flags & abi::PACED != 0,
         hystart: &hystart,
     };
-    // SAFETY: as in `established`.
+    // SAFETY: as in `hooks`.
     unsafe { call::<E>(state, window, |policy| policy.on_ack(&sample)) };
-}
-
-unsafe extern "C" fn ecn<E: Export>(state: *mut c_void, window: *mut abi::Window, ecn: *const abi::Ecn) {
-    // SAFETY: as in `established`.
-    let told = unsafe { &*ecn };
-    let feedback = EcnFeedback {
-        now: Instant::from_nanos(told.now_ns),
-        segments: told.segments,
-        marked_segments: told.marked_segments,
-        bytes: told.bytes,
-        marked_bytes: told.marked_bytes,
-    };
-    // SAFETY: as in `established`.
-    unsafe { call::<E>(state, window, |policy| policy.on_ecn(&feedback)) };
 }
 
 unsafe extern "C" fn wants_ect1<E: Export>(state: *const c_void) -> c_int {
     // SAFETY: see `policy`; shared here, for nothing is changed.
     unsafe { &*state.cast::<E::Policy>() }.wants_ect1().into()
-}
-
-unsafe extern "C" fn congestion<E: Export>(
-    state: *mut c_void,
-    window: *mut abi::Window,
-    told: *const abi::Congestion,
-) {
-    // SAFETY: as in `established`.
-    let told = unsafe { &*told };
-    let signal = signal_of(told.signal, told.nth);
-    // SAFETY: as in `established`.
-    unsafe { call::<E>(state, window, |policy| policy.on_congestion(signal, &info_of(told))) };
-}
-
-unsafe extern "C" fn recovery_end<E: Export>(
-    state: *mut c_void,
-    window: *mut abi::Window,
-    told: *const abi::Congestion,
-) {
-    // SAFETY: as in `established`.
-    unsafe { call::<E>(state, window, |policy| policy.on_recovery_end(&info_of(&*told))) };
-}
-
-unsafe extern "C" fn spurious<E: Export>(
-    state: *mut c_void,
-    window: *mut abi::Window,
-    signal: u32,
-    now: u64,
-) {
-    let signal = signal_of(signal, 1);
-    // SAFETY: as in `established`.
-    unsafe { call::<E>(state, window, |policy| policy.on_spurious(signal, Instant::from_nanos(now))) };
-}
-
-unsafe extern "C" fn idle_restart<E: Export>(
-    state: *mut c_void,
-    window: *mut abi::Window,
-    now: u64,
-    idle: u64,
-    path: *const abi::Path,
-) {
-    let (now, idle) = (Instant::from_nanos(now), Duration::from_nanos(idle));
-    // SAFETY: as in `established`.
-    unsafe { call::<E>(state, window, |policy| policy.on_idle_restart(now, idle, &path_of(&*path))) };
-}
-
-unsafe extern "C" fn mss_change<E: Export>(state: *mut c_void, window: *mut abi::Window, mss: u32) {
-    // SAFETY: as in `established`.
-    unsafe { call::<E>(state, window, |policy| policy.on_mss_change(mss)) };
 }
