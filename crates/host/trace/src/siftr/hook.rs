@@ -3,7 +3,7 @@
 
 use super::flows::Flows;
 use super::knobs::Knobs;
-use super::profile::{Profile, Skipped};
+use super::profile::{Profile, Summary};
 use super::record::{LEN, Record, announcing, heading};
 use crate::queue::{Batch, Producer};
 use base::{Duration, FlowKey, Instant, SipKey};
@@ -12,16 +12,8 @@ use tcp::{Probe, Seen, State, Stray};
 use wire::checksum::{Sum, pseudo};
 use wire::{protocol, tcp as header};
 
-/// Counters of a hook after its core has released it.
-#[derive(Default, Debug)]
-pub(super) struct Found {
-    pub(super) packets: [u64; 2],
-    pub(super) skipped: Skipped,
-    pub(super) flows: Vec<FlowKey>,
-}
-
-/// Counters of all hooks of a log.
-pub(super) type Book = Arc<Mutex<Vec<Found>>>;
+/// Counters of all hooks of a log that their cores have released.
+pub(super) type Book = Arc<Mutex<Vec<Summary>>>;
 
 /// The probe of one core. What it counted is told when it is dropped.
 pub struct Hook {
@@ -31,7 +23,7 @@ pub struct Hook {
     flows: Flows,
     /// Records since the core last paused.
     batch: Batch<{ 4 + LEN }>,
-    found: Found,
+    found: Summary,
     book: Book,
 }
 
@@ -45,7 +37,7 @@ impl Hook {
         book: Book,
     ) -> Hook {
         let flows = Flows::new(flows, secret);
-        Hook { producer, knobs, profile, flows, batch: Batch::new(), found: Found::default(), book }
+        Hook { producer, knobs, profile, flows, batch: Batch::new(), found: Summary::default(), book }
     }
 
     /// Counts a packet; true if it is to be looked at.
