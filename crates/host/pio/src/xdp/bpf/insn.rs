@@ -32,7 +32,7 @@ pub(crate) enum Size {
 }
 
 impl Size {
-    const fn bits(self) -> u8 {
+    pub(super) const fn bits(self) -> u8 {
         match self {
             Size::W => 0x00,
             Size::H => 0x08,
@@ -112,18 +112,18 @@ pub(crate) enum Helper {
     SkcLookupTcp = 99,
 }
 
-const CLASS_LD: u8 = 0x00;
-const CLASS_LDX: u8 = 0x01;
-const CLASS_ST: u8 = 0x02;
-const CLASS_STX: u8 = 0x03;
-const CLASS_JMP: u8 = 0x05;
-const CLASS_ALU64: u8 = 0x07;
-const MODE_MEM: u8 = 0x60;
+pub(super) const CLASS_LD: u8 = 0x00;
+pub(super) const CLASS_LDX: u8 = 0x01;
+pub(super) const CLASS_ST: u8 = 0x02;
+pub(super) const CLASS_STX: u8 = 0x03;
+pub(super) const CLASS_JMP: u8 = 0x05;
+pub(super) const CLASS_ALU64: u8 = 0x07;
+pub(super) const MODE_MEM: u8 = 0x60;
 const SOURCE_REG: u8 = 0x08;
-const CALL: u8 = 0x80;
-const EXIT: u8 = 0x90;
+pub(super) const CALL: u8 = 0x80;
+pub(super) const EXIT: u8 = 0x90;
 /// In the source register field of a 64-bit load: the number is a map's descriptor.
-const PSEUDO_MAP_FD: u8 = 1;
+pub(super) const PSEUDO_MAP_FD: u8 = 1;
 
 /// An instruction, eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -132,63 +132,21 @@ pub(crate) struct Insn {
     code: u8,
     /// Destination in the low half, source in the high one.
     regs: u8,
-    offset: i16,
+    pub(super) offset: i16,
     imm: i32,
 }
 
 const _: () = assert!(size_of::<Insn>() == 8);
 
 impl Insn {
-    const fn new(code: u8, dst: u8, src: u8, offset: i16, imm: i32) -> Insn {
+    pub(super) const fn new(code: u8, dst: u8, src: u8, offset: i16, imm: i32) -> Insn {
         Insn { code, regs: src << 4 | dst, offset, imm }
     }
 
-    fn with_operand(code: u8, dst: Reg, operand: Operand, offset: i16) -> Insn {
+    pub(super) fn with_operand(code: u8, dst: Reg, operand: Operand, offset: i16) -> Insn {
         match operand {
             Operand::Reg(src) => Insn::new(code | SOURCE_REG, dst as u8, src as u8, offset, 0),
             Operand::Imm(imm) => Insn::new(code, dst as u8, 0, offset, imm),
         }
-    }
-
-    pub(crate) fn alu(op: Alu, dst: Reg, operand: Operand) -> Insn {
-        Insn::with_operand(op as u8 | CLASS_ALU64, dst, operand, 0)
-    }
-
-    pub(crate) fn load(size: Size, dst: Reg, base: Reg, offset: i16) -> Insn {
-        Insn::new(size.bits() | MODE_MEM | CLASS_LDX, dst as u8, base as u8, offset, 0)
-    }
-
-    pub(crate) fn store(size: Size, base: Reg, offset: i16, value: Operand) -> Insn {
-        let code = size.bits() | MODE_MEM;
-        match value {
-            Operand::Reg(src) => Insn::new(code | CLASS_STX, base as u8, src as u8, offset, 0),
-            Operand::Imm(imm) => Insn::new(code | CLASS_ST, base as u8, 0, offset, imm),
-        }
-    }
-
-    /// A 64-bit load of a map's descriptor takes two instructions.
-    pub(crate) fn load_map(dst: Reg, fd: i32) -> [Insn; 2] {
-        let code = Size::DW.bits() | CLASS_LD;
-        [Insn::new(code, dst as u8, PSEUDO_MAP_FD, 0, fd), Insn::default()]
-    }
-
-    pub(crate) fn jump() -> Insn {
-        Insn::new(CLASS_JMP, 0, 0, 0, 0)
-    }
-
-    pub(crate) fn jump_if(cond: Cond, reg: Reg, operand: Operand) -> Insn {
-        Insn::with_operand(cond as u8 | CLASS_JMP, reg, operand, 0)
-    }
-
-    pub(crate) fn call(helper: Helper) -> Insn {
-        Insn::new(CALL | CLASS_JMP, 0, 0, 0, helper as i32)
-    }
-
-    pub(crate) fn exit() -> Insn {
-        Insn::new(EXIT | CLASS_JMP, 0, 0, 0, 0)
-    }
-
-    pub(crate) fn set_offset(&mut self, offset: i16) {
-        self.offset = offset;
     }
 }
