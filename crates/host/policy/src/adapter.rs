@@ -64,7 +64,7 @@ unsafe impl Send for Loaded {}
 /// Calls a hook with the state, the window and what else there is; then what it wrote is looked at. Skipped if null.
 macro_rules! hook {
     ($self:ident.$hook:ident($($arg:expr),*)) => {
-        if let Some(hook) = $self.library.table().$hook {
+        if let Some(hook) = $self.library.table.$hook {
             let mut window = $self.window;
             // SAFETY: the loader checked the table's version, the state is of the declared size and alignment and was
             // initialised, and what the pointers lead to lives until the hook returns.
@@ -78,8 +78,8 @@ macro_rules! hook {
 impl Loaded {
     /// A state of its own, initialised. `None` if there is no memory or the library refuses.
     pub(crate) fn new(library: &Arc<Library>) -> Option<Loaded> {
-        let state = State::new(library.layout())?;
-        if let Some(init) = library.table().init {
+        let state = State::new(library.layout)?;
+        if let Some(init) = library.table.init {
             // SAFETY: the state is zeroed and of the declared size and alignment.
             let refused = unsafe { init(state.get()) } != 0;
             if refused {
@@ -114,7 +114,7 @@ impl Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        if let Some(destroy) = self.library.table().destroy {
+        if let Some(destroy) = self.library.table.destroy {
             // SAFETY: the state was initialised, and this is the last call for it.
             unsafe { destroy(self.state.get()) };
         }
@@ -188,7 +188,7 @@ impl Controller for Loaded {
     }
 
     fn needs(&self) -> Needs {
-        let has = |bit| self.library.table().needs & bit != 0;
+        let has = |bit| self.library.table.needs & bit != 0;
         Needs {
             pacing: has(abi::NEEDS_PACING),
             rates: has(abi::NEEDS_RATES),
@@ -242,7 +242,7 @@ impl Controller for Loaded {
 
     fn wants_ect1(&self) -> bool {
         // SAFETY: as in `hook!`.
-        self.library.table().wants_ect1.is_some_and(|hook| unsafe { hook(self.state.get()) } != 0)
+        self.library.table.wants_ect1.is_some_and(|hook| unsafe { hook(self.state.get()) } != 0)
     }
 
     /// RFC 5681, section 3.1: after a timeout the window is one segment, whatever the library knows about it.
@@ -280,21 +280,21 @@ impl Controller for Loaded {
     }
 
     fn tunables(&self) -> [&'static [Tunable]; 2] {
-        [self.library.tunables(), &[]]
+        [self.library.tunables, &[]]
     }
 
     fn tunable(&self, name: &str) -> Option<i64> {
-        let index = self.library.tunables().iter().position(|row| row.name == name)?;
-        let hook = self.library.table().get_tunable?;
+        let index = self.library.tunables.iter().position(|row| row.name == name)?;
+        let hook = self.library.table.get_tunable?;
         // SAFETY: as in `hook!`; the index is one of the table's.
         Some(unsafe { hook(self.state.get(), index as u32) })
     }
 
     fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
-        let rows = self.library.tunables();
+        let rows = self.library.tunables;
         let index = rows.iter().position(|row| row.name == name).ok_or(TunableError::Unknown)?;
         let value = rows[index].checked(value)?;
-        let hook = self.library.table().set_tunable.ok_or(TunableError::Unknown)?;
+        let hook = self.library.table.set_tunable.ok_or(TunableError::Unknown)?;
         // SAFETY: as in `hook!`; the index is one of the table's.
         unsafe { hook(self.state.get(), index as u32, value) };
         Ok(())

@@ -78,10 +78,10 @@ fn kept_rows(rows: Vec<Tunable>) -> &'static [Tunable] {
 
 /// A policy's table. What a connection makes of it is a [`Loaded`]; as long as one lives, so does the library.
 pub struct Library {
-    table: Table,
-    layout: Layout,
+    pub(crate) table: Table,
+    pub(crate) layout: Layout,
     name: &'static str,
-    tunables: &'static [Tunable],
+    pub(crate) tunables: &'static [Tunable],
     corrections: AtomicU64,
     #[cfg(feature = "load")]
     file: Option<PathBuf>,
@@ -248,18 +248,6 @@ impl Library {
                 LoadError::Refused(format!("{name} refuses to make a policy (init)"))
             }
         })
-    }
-
-    pub(crate) fn table(&self) -> &Table {
-        &self.table
-    }
-
-    pub(crate) fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    pub(crate) fn tunables(&self) -> &'static [Tunable] {
-        self.tunables
     }
 
     pub(crate) fn count_correction(&self) {

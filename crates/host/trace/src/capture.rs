@@ -75,7 +75,7 @@ impl CaptureStats {
 
 /// The core's end.
 pub(crate) struct Recorder {
-    ring: ByteProducer,
+    pub(crate) ring: ByteProducer,
     stats: Arc<CaptureStats>,
     keep: usize,
     batch: u8,
@@ -109,11 +109,6 @@ impl Recorder {
             left -= self.ring.write(&part[..part.len().min(left)]);
         }
         self.stats.written.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Nothing reads any more.
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.ring.is_abandoned()
     }
 }
 

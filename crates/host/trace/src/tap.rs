@@ -62,7 +62,7 @@ impl Switch {
     ) {
         let mut slot = self.slot();
         let Some((recorder, clock)) = &mut slot.recorder else { return };
-        if recorder.is_abandoned() {
+        if recorder.ring.is_abandoned() {
             slot.recorder = None;
             self.0.running.store(0, Ordering::Release);
             return;

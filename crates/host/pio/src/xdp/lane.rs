@@ -79,7 +79,7 @@ pub(super) struct Lane {
     fill: Producer<u64>,
     tx: Producer<Desc>,
     completion: Consumer<u64>,
-    queue: u16,
+    pub(super) queue: u16,
     /// Buffers the fill ring has room for.
     owed: u32,
     pub(super) grant: Grant,
@@ -119,13 +119,9 @@ impl Lane {
         self.socket.as_raw_fd()
     }
 
-    pub(super) fn queue(&self) -> u16 {
-        self.queue
-    }
-
     /// Has a ring a count of the kernel's that cannot be?
     pub(super) fn is_broken(&self) -> bool {
-        self.rx.is_broken() || self.fill.is_broken() || self.tx.is_broken() || self.completion.is_broken()
+        self.rx.broken || self.fill.broken || self.tx.broken || self.completion.broken
     }
 
     /// Spoils a ring, as a child that writes to its memory does.

@@ -313,7 +313,7 @@ fn open_lanes(
         lanes.push(lane.map_err(|error| no_socket(device, queue, pool, error))?);
     }
     for lane in &lanes {
-        let served = steering.serve(lane.queue(), lane.fd());
+        let served = steering.serve(lane.queue, lane.fd());
         served.map_err(|e| refused("give a queue to an AF_XDP socket", e))?;
     }
     Ok(lanes)

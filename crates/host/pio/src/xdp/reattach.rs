@@ -108,7 +108,7 @@ impl XdpPort {
     pub(super) fn open_again(&mut self) -> IoError {
         self.rings_broken += 1;
         self.say("a ring shared with the kernel has a count that cannot be: its sockets are opened again");
-        let queues: Vec<u16> = self.lanes.iter().map(Lane::queue).collect();
+        let queues: Vec<u16> = self.lanes.iter().map(|lane| lane.queue).collect();
         self.drop_lanes();
         self.unsent = false;
         let device = name_of(self.lane.ifindex)

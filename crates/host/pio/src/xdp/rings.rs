@@ -125,7 +125,8 @@ pub(crate) struct Producer<T> {
     next: u32,
     /// The consumer's count when last looked at.
     seen: u32,
-    broken: bool,
+    /// That count was one that cannot be.
+    pub(crate) broken: bool,
 }
 
 impl<T: Copy> Producer<T> {
@@ -156,11 +157,6 @@ impl<T: Copy> Producer<T> {
         } else {
             self.seen = seen;
         }
-    }
-
-    /// Returns true if the consumer's count was one that cannot be.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken
     }
 
     /// Fills the next slot. The caller has seen that one is free.
@@ -206,7 +202,8 @@ pub(crate) struct Consumer<T> {
     next: u32,
     /// The producer's count when last looked at.
     seen: u32,
-    broken: bool,
+    /// That count was one that cannot be.
+    pub(crate) broken: bool,
 }
 
 impl<T: Copy> Consumer<T> {
@@ -232,11 +229,6 @@ impl<T: Copy> Consumer<T> {
             }
         }
         self.seen.wrapping_sub(self.next)
-    }
-
-    /// Returns true if the producer's count was one that cannot be.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken
     }
 
     /// The slot `ahead` of the next one. The caller has seen that it is filled.

@@ -235,7 +235,7 @@ impl PacketIo for Card {
 
     fn stats(&self) -> Vec<(&'static str, u64)> {
         let mut all: Vec<_> = match &self.workers {
-            Workers::Steps(steps) => steps.link.port_stats(),
+            Workers::Steps(steps) => steps.link.io.stats(),
             // As they were when the worker at the link last had time for it.
             Workers::Threads { .. } => self.port.0.iter().copied().zip(self.port.1.values()).collect(),
         };

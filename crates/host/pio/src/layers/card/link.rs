@@ -61,7 +61,7 @@ pub(super) struct Queues {
 }
 
 pub(super) struct Link {
-    io: Box<dyn PacketIo>,
+    pub(super) io: Box<dyn PacketIo>,
     queues: Queues,
     key: SipKey,
     sums: bool,
@@ -86,11 +86,11 @@ pub(super) struct Link {
     turns: u32,
     slept: bool,
     now: Instant,
-    sleeper: Sleeper,
+    pub(super) sleeper: Sleeper,
     counts: LinkCounters,
-    tally: Arc<Tally>,
+    pub(super) tally: Arc<Tally>,
     /// The port's own counters, whose names do not change.
-    port: (Vec<&'static str>, Arc<Tally>),
+    pub(super) port: (Vec<&'static str>, Arc<Tally>),
 }
 
 impl Link {
@@ -128,23 +128,6 @@ impl Link {
             io,
             queues,
         }
-    }
-
-    pub(super) fn tally(&self) -> Arc<Tally> {
-        self.tally.clone()
-    }
-
-    pub(super) fn port_tally(&self) -> (Vec<&'static str>, Arc<Tally>) {
-        self.port.clone()
-    }
-
-    pub(super) fn bell(&self) -> Ringer {
-        self.sleeper.ringer()
-    }
-
-    /// The port's own counters, now.
-    pub(super) fn port_stats(&self) -> Vec<(&'static str, u64)> {
-        self.io.stats()
     }
 
     /// Others see the port's own counters as they are now.

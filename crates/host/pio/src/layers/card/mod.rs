@@ -241,9 +241,9 @@ impl Card {
                     let (begin, name) = (begin.clone(), format!("{name}-rx{nth}"));
                     threads.start(name, receiver, life.clone(), bell, move || begin(nth))?;
                 }
-                let (bell, begin_up) = (mover.ringer(), begin.clone());
+                let (bell, begin_up) = (mover.sleeper.ringer(), begin.clone());
                 threads.start(format!("{name}-up"), mover, life.clone(), bell, move || begin_up(count))?;
-                let bell = link.bell();
+                let bell = link.sleeper.ringer();
                 threads.start(format!("{name}-link"), link, life, bell, move || begin(count + 1))?;
                 Ok(Workers::Threads { _threads: threads })
             },
@@ -331,9 +331,9 @@ impl Card {
         };
         let gone = Arc::new(AtomicBool::new(false));
         let link = Link::new(below, queues, config, gone.clone(), doorbell()?.1);
-        let mut tallies: Vec<_> = receivers.iter().map(|(receiver, _)| receiver.tally()).collect();
-        tallies.extend([mover.tally(), link.tally()]);
-        let (link_bell, port) = (link.bell(), link.port_tally());
+        let mut tallies: Vec<_> = receivers.iter().map(|(receiver, _)| receiver.tally.clone()).collect();
+        tallies.extend([mover.tally.clone(), link.tally.clone()]);
+        let (link_bell, port) = (link.sleeper.ringer(), link.port.clone());
         let workers = live(Made { link, receivers, mover }, host, &clock)?;
         Ok(Card {
             caps,

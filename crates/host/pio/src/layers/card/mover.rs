@@ -34,9 +34,9 @@ pub(super) struct Mover {
     arbiter: Arbiter,
     host: Producer<RxPacket>,
     bell: Ringer,
-    sleeper: Sleeper,
+    pub(super) sleeper: Sleeper,
     counts: MoverCounters,
-    tally: Arc<Tally>,
+    pub(super) tally: Arc<Tally>,
 }
 
 impl Mover {
@@ -45,14 +45,6 @@ impl Mover {
         let tally = Arc::new(Tally::new(MoverCounters::ROWS.len()));
         let arbiter = Arbiter::new(from.len());
         Mover { from, arbiter, host, bell, sleeper, counts: MoverCounters::default(), tally }
-    }
-
-    pub(super) fn tally(&self) -> Arc<Tally> {
-        self.tally.clone()
-    }
-
-    pub(super) fn ringer(&self) -> Ringer {
-        self.sleeper.ringer()
     }
 
     fn bits(&mut self, has: impl Fn(&mut From) -> bool) -> u32 {

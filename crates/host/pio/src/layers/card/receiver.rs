@@ -56,7 +56,7 @@ pub(super) struct Receiver {
     /// The frames so far of a packet that goes on.
     pieces: Vec<RxPacket>,
     counts: ReceiverCounters,
-    tally: Arc<Tally>,
+    pub(super) tally: Arc<Tally>,
 }
 
 impl Receiver {
@@ -84,10 +84,6 @@ impl Receiver {
             counts: ReceiverCounters::default(),
             tally: Arc::new(Tally::new(RECEIVER_ROWS)),
         }
-    }
-
-    pub(super) fn tally(&self) -> Arc<Tally> {
-        self.tally.clone()
     }
 
     /// The packets of a batch, each with the frames that it goes on in.
