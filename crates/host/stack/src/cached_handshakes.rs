@@ -155,12 +155,6 @@ impl Core {
         true
     }
 
-    /// A connection has begun the long way: the next one of its kind will not have to.
-    #[cold]
-    pub(crate) fn cache_connect(&mut self, now: Instant, index: u32, request: &SocketOptions, path: &Path) {
-        self.cache(now, index, request, path, None);
-    }
-
     /// A connection is over, one way or another: the next one of its kind may be easier.
     #[inline]
     pub(crate) fn cache_ended(&mut self, now: Instant, index: u32) {
@@ -200,8 +194,9 @@ impl Core {
         }
     }
 
-    /// Makes a cache entry of a connection.
-    fn cache(
+    /// Makes a cache entry of a connection that has begun the long way: the next one of its kind will not have to.
+    #[cold]
+    pub(crate) fn cache(
         &mut self,
         now: Instant,
         index: u32,

@@ -323,7 +323,7 @@ impl Core {
             self.conns.slot_mut(index).meta.flags.set(SlotFlags::BOUND);
         }
         if plain {
-            self.cache_connect(now, index, &connect.options, &path);
+            self.cache(now, index, &connect.options, &path, None);
         }
         Ok((ConnId(index), taken))
     }

@@ -49,7 +49,7 @@ impl Loaded {
 
     /// Gives a queue's packets to a socket.
     pub(super) fn serve(&self, queue: u16, socket: RawFd) -> io::Result<()> {
-        bpf::set_socket(&self.socks, u32::from(queue), socket)
+        bpf::update(&self.socks, &u32::from(queue), &(socket as u32))
     }
 }
 

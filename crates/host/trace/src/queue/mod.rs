@@ -113,7 +113,7 @@ impl Queue {
 
     /// Returns the latest error of the file, if there was one.
     pub fn fault(&self) -> Option<String> {
-        lock(&self.writer).fault().map(ToString::to_string)
+        lock(&self.writer).fault.as_ref().map(ToString::to_string)
     }
 
     /// Returns the counters of each ring's records.
@@ -125,7 +125,7 @@ impl Queue {
             let offered = taken + refused;
             Totals { offered, written, dropped: if over { offered - written } else { refused } }
         };
-        lock(&self.writer).rings().iter().map(total).collect()
+        lock(&self.writer).rings.iter().map(total).collect()
     }
 
     /// Takes no more, writes what waits, and gives what became of the records of each ring. Exact if no producer is in
@@ -152,7 +152,7 @@ impl Queue {
 
     fn with(&self, work: impl FnOnce(&mut Writer) -> Result<(), ErrorKind>) -> std::io::Result<()> {
         let mut writer = lock(&self.writer);
-        work(&mut writer).map_err(|kind| match writer.fault() {
+        work(&mut writer).map_err(|kind| match &writer.fault {
             Some(fault) => Error::new(kind, fault.to_string()),
             None => kind.into(),
         })

@@ -31,7 +31,7 @@ pub type Output = Box<dyn Write + Send>;
 
 /// Records on their way from the rings to the file.
 pub(super) struct Writer {
-    rings: Vec<Consumer>,
+    pub(super) rings: Vec<Consumer>,
     /// The ring that is looked at first next time.
     turn: usize,
     format: Box<dyn Format>,
@@ -44,7 +44,8 @@ pub(super) struct Writer {
     /// Where the others end, and by which ring they came.
     ends: VecDeque<(usize, Option<usize>)>,
     shared: Arc<Shared>,
-    fault: Option<std::io::Error>,
+    /// The last thing that went wrong with the file.
+    pub(super) fault: Option<std::io::Error>,
 }
 
 impl Writer {
@@ -66,15 +67,6 @@ impl Writer {
             shared,
             fault: None,
         }
-    }
-
-    pub(super) fn rings(&self) -> &[Consumer] {
-        &self.rings
-    }
-
-    /// The last thing that went wrong with the file.
-    pub(super) fn fault(&self) -> Option<&std::io::Error> {
-        self.fault.as_ref()
     }
 
     /// Is a ring so full that it should be drained at once?

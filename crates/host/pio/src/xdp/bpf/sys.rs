@@ -3,7 +3,7 @@
 use super::insn::Insn;
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Commands, by their number in `enum bpf_cmd`.
 #[derive(Clone, Copy)]
@@ -227,11 +227,6 @@ pub(crate) fn attach_xdp(program: &OwnedFd, ifindex: u32, hook: Hook) -> io::Res
         LinkCreate { program: program.as_raw_fd() as u32, ifindex, attach: ATTACH_XDP, flags: hook as u32 };
     // SAFETY: the attribute has no pointers.
     unsafe { bpf(Command::LinkCreate, &mut attr) }.map(owned)
-}
-
-/// Puts an AF_XDP socket into a map of sockets.
-pub(crate) fn set_socket(map: &OwnedFd, queue: u32, socket: RawFd) -> io::Result<()> {
-    update(map, &queue, &(socket as u32))
 }
 
 #[cfg(test)]
