@@ -39,6 +39,7 @@ pub use ops::{Connect, Row};
 pub use probes::watch::ProbeId;
 pub use report::Figure;
 pub use rx::Offload;
+pub use rx::adopted::FrameBytes;
 pub use stats::{PacketDrop, Stats};
 pub use tables::conns::ConnId;
 pub use tables::host_cache::HostRow;

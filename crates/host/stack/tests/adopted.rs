@@ -1,12 +1,13 @@
 //! Goal: what connections read from the port's frames is what was sent, however and whenever they read it; a frame is
-//! kept until the next turn at most, so the port never starves; and nothing of it outlives its connection.
+//! kept until the next turn at most, or by a thread that reads it, and few are, so the port never starves; and nothing
+//! else of it outlives its connection.
 
 mod common;
 
 use base::{Duration, Endpoint, Instant, Rng};
 use common::*;
 use pio::{PairConfig, pair};
-use stack::{ConnId, Core, CoreConfig, Offload};
+use stack::{ConnId, Core, CoreConfig, FrameBytes, Offload};
 use tcp::{ReadError, Shutdown, State, WriteError};
 
 const HTTP: Endpoint = Endpoint::new(SERVER, PORT);
@@ -39,9 +40,60 @@ fn world_with(link: &PairConfig, offload: Offload, flows: u32) -> (World, Vec<Co
     (world, clients, servers)
 }
 
+/// Bytes that another thread reads at some time, and what they have to be.
+#[derive(Default)]
+struct Elsewhere(Vec<(FrameBytes, Vec<u8>)>);
+
+impl Elsewhere {
+    fn take(&mut self, rng: &mut Rng, core: &mut Core, now: Instant, id: ConnId, got: &mut Vec<u8>) {
+        let (max, mut seen) = (1 + rng.below(40_000) as usize, Vec::new());
+        let each = &mut |piece: &[u8]| {
+            seen.extend_from_slice(piece);
+            true
+        };
+        let waits = core.peek(id, max, each).is_ok();
+        if let Some(bytes) = core.take_frames(now, id, max) {
+            assert!(waits && (1..=max).contains(&bytes.len()));
+            seen.truncate(bytes.len());
+            got.extend_from_slice(&seen);
+            self.0.push((bytes, seen));
+        }
+    }
+
+    fn read_one(&mut self, rng: &mut Rng) {
+        if self.0.is_empty() {
+            return;
+        }
+        let (mut bytes, expected) = self.0.swap_remove(rng.below(self.0.len() as u64) as usize);
+        let mut read = Vec::new();
+        while bytes.len() > 0 && !rng.chance(0.05) {
+            let n = bytes.front().len().min(1 + rng.below(3_000) as usize);
+            read.extend_from_slice(&bytes.front()[..n]);
+            bytes.consume(n);
+        }
+        let (mut left, most) = (0, rng.below(50) as usize);
+        let whole = bytes.for_each(&mut |piece| {
+            read.extend_from_slice(piece);
+            left += 1;
+            left < most
+        });
+        assert!(if whole { read == expected } else { expected.starts_with(&read) });
+        assert!(whole || left >= most);
+    }
+}
+
 /// One look of a reader at what is there, in one of many ways.
-fn look(rng: &mut Rng, core: &mut Core, now: Instant, id: ConnId, got: &mut Vec<u8>) {
-    match rng.below(8) {
+fn look(
+    rng: &mut Rng,
+    core: &mut Core,
+    now: Instant,
+    id: ConnId,
+    got: &mut Vec<u8>,
+    elsewhere: &mut Elsewhere,
+) {
+    match rng.below(10) {
+        8 => elsewhere.take(rng, core, now, id, got),
+        9 => elsewhere.read_one(rng),
         // Not now.
         0 => {}
         1 => {
@@ -91,6 +143,7 @@ fn model(link: &PairConfig, offload: Offload, seed: u64) -> u64 {
     let mut data = vec![vec![0; 400_000]; FLOWS as usize];
     data.iter_mut().for_each(|bytes| rng.fill(bytes));
     let (mut sent, mut got) = (vec![0; data.len()], vec![Vec::new(); data.len()]);
+    let mut elsewhere = Elsewhere::default();
     while got.iter().zip(&data).any(|(got, data)| got.len() < data.len()) {
         for (nth, client) in clients.iter().enumerate() {
             let end = data[nth].len().min(sent[nth] + rng.below(60_000) as usize);
@@ -103,7 +156,7 @@ fn model(link: &PairConfig, offload: Offload, seed: u64) -> u64 {
         world.client.turn(world.now).unwrap();
         world.server.turn(world.now).unwrap();
         for (nth, server) in servers.iter().enumerate() {
-            look(&mut rng, &mut world.server, world.now, *server, &mut got[nth]);
+            look(&mut rng, &mut world.server, world.now, *server, &mut got[nth], &mut elsewhere);
         }
         if rng.below(3) > 0 {
             world.server.flush(world.now).unwrap();
@@ -169,6 +222,42 @@ fn less_is_adopted_for_late_readers() {
     let (kept, settled) = (count(&world.server, "bytes_in_place"), count(&world.server, "bytes_copied_late"));
     assert_eq!(kept, settled);
     assert!(kept > 0 && kept < got.len() as u64 / 20, "{kept} of {}", got.len());
+}
+
+#[test]
+fn what_another_thread_keeps_is_bounded_and_the_rest_is_copied() {
+    let (mut world, clients, servers) = world(Offload::Inline, 1);
+    let (mut kept, mut got, mut written) = (Vec::new(), Vec::new(), 0);
+    let mut turn = |world: &mut World, kept: &mut Vec<FrameBytes>| {
+        written += world.client.write(world.now, clients[0], &[7; 10 * 1448]).unwrap_or(0);
+        world.client.turn(world.now).unwrap();
+        world.server.turn(world.now).unwrap();
+        while let Some(bytes) = world.server.take_frames(world.now, servers[0], usize::MAX) {
+            kept.push(bytes);
+        }
+        read_all(&mut world.server, world.now, servers[0], &mut got);
+        world.server.flush(world.now).unwrap();
+        world.now += Duration::from_micros(50);
+        (written, got.len())
+    };
+    let bytes = |kept: &[FrameBytes]| kept.iter().map(FrameBytes::len).sum::<usize>();
+    for _ in 0..200 {
+        turn(&mut world, &mut kept);
+    }
+    let first = bytes(&kept);
+    assert!((64 * 1448..=128 * 1448).contains(&first), "two batches at most: {first}");
+    // As soon as the frames are free, others are taken.
+    kept.clear();
+    for _ in 0..20 {
+        turn(&mut world, &mut kept);
+    }
+    let second = bytes(&kept);
+    assert!(second >= 64 * 1448, "{second}");
+    let (written, copied) = turn(&mut world, &mut kept);
+    assert!(copied > 2_000_000, "{copied} of {written}");
+    // They outlive the stack.
+    drop(world);
+    assert!(kept.iter().all(|bytes| bytes.for_each(&mut |piece| piece.iter().all(|byte| *byte == 7))));
 }
 
 #[test]

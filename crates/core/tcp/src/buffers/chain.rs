@@ -123,6 +123,11 @@ impl Chain {
         self.head == NONE && self.len > 0
     }
 
+    /// Returns the number of the first payload, if the bytes lie in frames.
+    pub(crate) fn adopted(&self) -> Option<u32> {
+        self.is_adopted().then_some(self.cursor)
+    }
+
     /// Adopts the payload of `n` bytes that is being processed. Returns false, and nothing changed, where it must be
     /// copied.
     pub(crate) fn adopt(&mut self, pool: &mut Pool, frames: &mut dyn Frames, n: u32) -> bool {

@@ -106,6 +106,11 @@ impl Connection {
         Ok(())
     }
 
+    /// Returns the number of the payload in which the oldest data lies, if that was adopted.
+    pub fn adopted(&self) -> Option<u32> {
+        self.rcv.adopted()
+    }
+
     /// Copies adopted data that was not read, so that its frames are free. Returns its bytes.
     pub fn copy_adopted(&mut self, cx: &mut Cx<'_>) -> u32 {
         self.rcv.copy_adopted(cx)

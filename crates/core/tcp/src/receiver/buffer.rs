@@ -87,6 +87,11 @@ impl Receiver {
         more
     }
 
+    /// Returns the number of the payload in which the oldest data lies, if that was adopted.
+    pub(crate) fn adopted(&self) -> Option<u32> {
+        self.buffer.adopted()
+    }
+
     /// Copies adopted data that was not read, so that its frames are free. Returns its bytes.
     pub(crate) fn copy_adopted(&mut self, cx: &mut Cx<'_>) -> u32 {
         match cx.frames.as_deref() {

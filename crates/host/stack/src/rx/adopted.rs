@@ -3,17 +3,19 @@
 //!
 //! ```text
 //!   batch: frames ── payload ──> connection: received ──> application reads ──> frames go back
-//!                                                └── not by the next turn: copied, frames go back
+//!                                                ├── not by the next turn: copied, frames go back
+//!                                                └── shared ([`FrameBytes`]): frames go back after the last reference
 //! ```
 //! A batch of which anything was adopted is kept whole, so frames are never moved one by one; and none is kept beyond
-//! the next turn, nor more than [`FRAMES_MAX`] of them, so the port never starves, whatever does not read. TCP's part
-//! is [`tcp::Frames`].
+//! the next turn, but for those that are shared with another thread. Of all together there are at most [`FRAMES_MAX`],
+//! and what comes then is copied, so the port never starves, whatever does not read. TCP's part is [`tcp::Frames`].
 
 mod lend;
 
 use core::ops::Range;
 use offload::{BatchGro, MergedRun};
 use pio::{BATCH_MAX, PacketIo, RxBatch, RxPacket};
+use std::sync::Arc;
 use tcp::Frames;
 
 /// Frames kept at most: a turn's worth, unless a turn was made longer. The smallest pool of a port has twice as many
@@ -34,7 +36,7 @@ struct Payload {
     /// The next payload of the same connection.
     next: u32,
     batch: u32,
-    /// Its packets' places in the batch: the first of them in [`Adopted::places`], and how many.
+    /// Its packets' places in the batch: the first of them in [`Kept::places`], and how many.
     first: u32,
     count: u32,
     /// Where payload starts in each packet, how much of it each but the last has, and all of it.
@@ -64,6 +66,15 @@ impl Payload {
         fill(head, &batch[usize::from(*first)], text + from);
         copy_whole(rest, batch, others, (text, size));
         len
+    }
+
+    /// Returns the bytes from `done` on that lie together.
+    fn piece<'a>(&self, places: &[u16], batch: &'a [RxPacket], done: u32) -> &'a [u8] {
+        let (text, size, done) = (self.text as usize, self.size as usize, done as usize);
+        let from = done % size;
+        let len = (size - from).min(self.bytes as usize - done);
+        let at = places[self.first as usize + done / size];
+        &batch[usize::from(at)].frame.data()[text + from..][..len]
     }
 
     /// Calls `each` with what was not read, in order, until it returns false. Returns false if it did.
@@ -103,18 +114,90 @@ fn fill(room: &mut [u8], packet: &RxPacket, from: usize) {
     room.copy_from_slice(&packet.frame.data()[from..from + room.len()]);
 }
 
+/// A batch of which something was adopted.
+#[derive(Default)]
+struct Kept {
+    packets: RxBatch,
+    /// Places of the packets of adopted payloads.
+    places: Vec<u16>,
+    /// Its payloads, and the number of the first of them.
+    payloads: Vec<Payload>,
+    first: u32,
+}
+
+/// Received bytes in frames of a link, which any thread may read. The link has fewer frames while this is there.
+pub struct FrameBytes {
+    kept: Arc<Kept>,
+    /// The first payload, of which so many bytes were read.
+    number: u32,
+    done: u32,
+    len: u32,
+}
+
+impl FrameBytes {
+    /// Returns the number of bytes.
+    #[allow(clippy::len_without_is_empty, reason = "there are some")]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    fn payload(&self, number: u32) -> Option<&Payload> {
+        self.kept.payloads.get(number.wrapping_sub(self.kept.first) as usize)
+    }
+
+    /// Returns the first bytes that lie together.
+    #[inline]
+    pub fn front(&self) -> &[u8] {
+        let Some(payload) = self.payload(self.number).filter(|_| self.len > 0) else { return &[] };
+        let piece = payload.piece(&self.kept.places, &self.kept.packets, self.done);
+        &piece[..piece.len().min(self.len as usize)]
+    }
+
+    /// Drops the first `n` bytes.
+    #[inline]
+    pub fn consume(&mut self, n: usize) {
+        let mut left = (n as u32).min(self.len);
+        self.len -= left;
+        while let Some(&Payload { bytes, next, .. }) = self.payload(self.number) {
+            let here = left.min(bytes - self.done);
+            (self.done, left) = (self.done + here, left - here);
+            if self.done < bytes {
+                break;
+            }
+            (self.number, self.done) = (next, 0);
+        }
+    }
+
+    /// Calls `each` with the bytes in order, until it returns false. Returns false if it did.
+    pub fn for_each(&self, each: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let mut rest = FrameBytes { kept: self.kept.clone(), ..*self };
+        while rest.len > 0 {
+            let piece = rest.front();
+            let len = piece.len();
+            if !each(piece) {
+                return false;
+            }
+            rest.consume(len);
+        }
+        true
+    }
+}
+
 /// Adopted payloads, and the frames in which they lie.
 #[derive(Default)]
 pub(crate) struct Adopted {
     payloads: Vec<Payload>,
+    /// Places of the batch that is being processed, and the number of its first payload.
     places: Vec<u16>,
+    first: u32,
     /// The payload of the segment that is being processed, if it may be adopted.
     offered: Option<Payload>,
     /// Bytes that were not read.
     unread: u64,
-    /// Kept batches, and empty ones for more.
-    batches: Vec<RxBatch>,
-    spare: Vec<RxBatch>,
+    /// Kept batches, those of earlier turns that are shared, and empty ones for more.
+    batches: Vec<Arc<Kept>>,
+    shared: Vec<Arc<Kept>>,
+    spare: Vec<Arc<Kept>>,
     frames: usize,
     /// Something of the batch that is being processed was adopted.
     keeps: bool,
@@ -181,15 +264,47 @@ impl Adopted {
         if !core::mem::take(&mut self.keeps) {
             return io.retire_all(batch);
         }
-        let fresh = self.spare.pop().unwrap_or_else(|| RxBatch::with_capacity(batch.capacity()));
         self.frames += batch.len();
-        self.batches.push(core::mem::replace(batch, fresh));
+        let mut kept = self.spare.pop().unwrap_or_default();
+        let fresh = Arc::get_mut(&mut kept).expect("nothing refers to a spare one");
+        // It has room for as many from the first time on.
+        fresh.packets.reserve(batch.capacity());
+        core::mem::swap(&mut fresh.packets, batch);
+        fresh.places.clear();
+        core::mem::swap(&mut fresh.places, &mut self.places);
+        fresh.payloads.clear();
+        fresh.payloads.extend_from_slice(&self.payloads[self.first as usize..]);
+        fresh.first = core::mem::replace(&mut self.first, self.payloads.len() as u32);
+        self.batches.push(kept);
+    }
+
+    /// Shares at most `max` bytes of a connection's payloads from one on, as far as they lie in one batch.
+    fn share(&self, first: u32, max: u32) -> Option<FrameBytes> {
+        let Payload { batch, done, .. } = *self.payloads.get(first as usize)?;
+        let kept = self.batches.get(batch as usize)?.clone();
+        let here = self.from(first).take_while(|payload| payload.batch == batch);
+        let len = here.map(|payload| payload.bytes - payload.done).sum::<u32>().min(max);
+        Some(FrameBytes { kept, number: first, done, len })
+    }
+
+    /// The frames that no other thread refers to any more go back.
+    fn take_back(&mut self, io: &mut dyn PacketIo) {
+        let mut at = 0;
+        while let Some(kept) = self.shared.get_mut(at) {
+            let Some(free) = Arc::get_mut(kept) else {
+                at += 1;
+                continue;
+            };
+            self.frames -= free.packets.len();
+            io.retire_all(&mut free.packets);
+            self.spare.push(self.shared.swap_remove(at));
+        }
     }
 
     /// Is nothing adopted, nor would a turn change anything?
     #[inline]
     fn is_idle(&self) -> bool {
-        self.payloads.is_empty() && self.pause == 0
+        self.payloads.is_empty() && self.pause == 0 && self.shared.is_empty()
     }
 
     /// Is everything read that was adopted?
@@ -198,19 +313,17 @@ impl Adopted {
         self.unread == 0 && !self.payloads.is_empty()
     }
 
-    /// Nothing is wanted of what was adopted: every frame goes back. `late`: some of it was not read in time.
+    /// Nothing is wanted of what was adopted: every frame goes back that is not shared. `late`: some of it was not read
+    /// in time.
     fn end(&mut self, io: &mut dyn PacketIo, late: bool) {
+        self.shared.append(&mut self.batches);
+        self.take_back(io);
         if self.payloads.is_empty() {
             self.pause = self.pause.saturating_sub(1);
             return;
         }
-        for mut batch in self.batches.drain(..) {
-            io.retire_all(&mut batch);
-            self.spare.push(batch);
-        }
         self.payloads.clear();
-        self.places.clear();
-        (self.frames, self.unread) = (0, 0);
+        (self.first, self.unread) = (0, 0);
         self.paused = if late { (2 * self.paused + 1).min(PAUSE_MAX) } else { 0 };
         self.pause = self.paused;
     }
@@ -221,15 +334,19 @@ impl Adopted {
         core::iter::successors(at(first), move |payload| at(payload.next))
     }
 
-    /// The batch of a payload: `current` if that is the one that is being processed.
-    fn batch_of<'a>(&'a self, payload: &Payload, current: &'a [RxPacket]) -> &'a [RxPacket] {
-        self.batches.get(payload.batch as usize).map_or(current, Vec::as_slice)
+    /// The places and the batch of a payload: `current` if that is the one that is being processed.
+    fn batch_of<'a>(&'a self, payload: &Payload, current: &'a [RxPacket]) -> (&'a [u16], &'a [RxPacket]) {
+        match self.batches.get(payload.batch as usize) {
+            Some(kept) => (&kept.places, &kept.packets),
+            None => (&self.places, current),
+        }
     }
 
     fn each_in(&self, first: u32, current: &[RxPacket], each: &mut dyn FnMut(&[u8]) -> bool) {
-        let _all = self
-            .from(first)
-            .all(|payload| payload.for_each(&self.places, self.batch_of(payload, current), each));
+        let _all = self.from(first).all(|payload| {
+            let (places, batch) = self.batch_of(payload, current);
+            payload.for_each(places, batch, each)
+        });
     }
 }
 
@@ -249,7 +366,8 @@ impl Frames for Adopted {
     fn copy_out(&self, first: u32, into: &mut [u8]) -> usize {
         let mut copied = 0;
         for payload in self.from(first) {
-            copied += payload.copy(&self.places, self.batch_of(payload, &[]), &mut into[copied..]);
+            let (places, batch) = self.batch_of(payload, &[]);
+            copied += payload.copy(places, batch, &mut into[copied..]);
             if copied == into.len() {
                 break;
             }

@@ -4,8 +4,9 @@ use base::Instant;
 use pio::RxPacket;
 use tcp::{Cx, Probe};
 
-use super::Arriving;
+use super::{Arriving, FrameBytes};
 use crate::core::{Core, Shared};
+use crate::tables::conns::ConnId;
 
 impl Shared {
     /// Lends a connection what it needs to hand over received data.
@@ -40,7 +41,21 @@ impl Core {
         }
     }
 
-    /// Copies what was adopted and not read, and gives all frames back.
+    /// Takes at most `max` readable bytes where they lie in frames of the link, for another thread to read them. `None`
+    /// if there is nothing to read, or it lies elsewhere: see [`Core::read`].
+    pub fn take_frames(&mut self, now: Instant, id: ConnId, max: usize) -> Option<FrameBytes> {
+        let (_, tcp) = self.conns.get_mut(id.0)?;
+        let max = tcp.readable().min(u32::try_from(max).unwrap_or(u32::MAX));
+        let bytes = self.shared.adopted.share(tcp.adopted()?, max).filter(|bytes| bytes.len > 0)?;
+        tcp.consume(&mut self.shared.cx_to_read(now), bytes.len());
+        self.touch_open(id.0);
+        if self.shared.adopted.is_read() {
+            self.end_all_adopted();
+        }
+        Some(bytes)
+    }
+
+    /// Copies what was adopted and not read, and gives back all frames that are not shared.
     pub(crate) fn end_all_adopted(&mut self) {
         let mut copied = 0;
         for number in 0..self.shared.adopted.payloads.len() {
