@@ -5,12 +5,14 @@
 //!            free <── no other reference ──┘   acknowledged: the reference is dropped
 //! ```
 //! Whether a block is free is seen by its references alone, so that none has to come back through a queue. It is the
-//! same the other way: the stack thread copies what arrived to a block, and the application reads it there.
+//! same the other way, where what arrived is copied once, by the application's read, as long as the link can spare the
+//! frames ([`stack::FrameBytes`]); else the stack thread copies it to a block, and the application reads it there.
 //!
 //! A connection has two ways for its bytes, ring and blocks, in either direction. Bytes are counted from the first ever
 //! written, so that [`Lent`] knows which of the two has the next. Bytes in the ring are seen as soon as they are there,
 //! lent ones only when they are heard of: so the stack thread puts nothing into the ring while lent bytes wait.
 
+use stack::FrameBytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -43,6 +45,11 @@ impl Blocks {
     pub(super) fn room(&mut self, wanted: usize) -> usize {
         while self.free.len() * BLOCK < wanted && self.find() {}
         wanted.min(self.free.len() * BLOCK)
+    }
+
+    #[cfg(test)]
+    pub(super) fn made(&self) -> usize {
+        self.free.len() + self.lent.len()
     }
 
     /// Finds or makes one more free block. Returns false if there is none.
@@ -114,42 +121,91 @@ impl Lending {
     }
 }
 
+/// Bytes in memory to which a reference was passed on.
+pub(super) trait Bytes {
+    /// Drops the first `n` bytes.
+    fn skip(&mut self, n: usize);
+}
+
+/// Bytes of a block, or of memory that the application lends: from `start` on.
+pub(super) struct InBlock {
+    pub(super) block: Arc<[u8]>,
+    pub(super) start: usize,
+}
+
+impl Bytes for InBlock {
+    fn skip(&mut self, n: usize) {
+        self.start += n;
+    }
+}
+
+/// Received bytes.
+pub(super) enum Received {
+    Block(InBlock),
+    Frames(FrameBytes),
+}
+
+impl Bytes for Received {
+    fn skip(&mut self, n: usize) {
+        match self {
+            Received::Block(bytes) => bytes.skip(n),
+            Received::Frames(frames) => frames.consume(n),
+        }
+    }
+}
+
+impl Piece<Received> {
+    /// Returns the first bytes that lie together.
+    pub(super) fn front(&self) -> &[u8] {
+        match &self.bytes {
+            Received::Block(InBlock { block, start }) => &block[*start..*start + self.len as usize],
+            Received::Frames(frames) => frames.front(),
+        }
+    }
+
+    /// Calls `each` with the bytes in order, until it returns false. Returns false if it did.
+    pub(super) fn for_each(&self, each: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        match &self.bytes {
+            Received::Block(_) => each(self.front()),
+            Received::Frames(frames) => frames.for_each(each),
+        }
+    }
+}
+
 /// The end that is lent bytes: those that wait, in order.
-#[derive(Default)]
-pub(super) struct Lent {
-    pieces: VecDeque<Piece>,
+pub(super) struct Lent<B> {
+    pieces: VecDeque<Piece<B>>,
     waiting: u32,
     /// Most bytes that wait.
     window: u32,
     taken: Option<Arc<AtomicU32>>,
 }
 
-pub(super) struct Piece {
-    pub(super) bytes: Arc<[u8]>,
-    pub(super) start: usize,
+impl<B> Default for Lent<B> {
+    fn default() -> Self {
+        Lent { pieces: VecDeque::new(), waiting: 0, window: 0, taken: None }
+    }
+}
+
+pub(super) struct Piece<B> {
+    pub(super) bytes: B,
     pub(super) len: u32,
     /// Bytes ever written before it, modulo 2^32.
     pub(super) at: u32,
 }
 
-impl Piece {
-    pub(super) fn data(&self) -> &[u8] {
-        &self.bytes[self.start..self.start + self.len as usize]
-    }
-}
-
-impl Lent {
+impl<B: Bytes> Lent<B> {
     pub(super) fn open(&mut self, window: u32, taken: Arc<AtomicU32>) {
         (self.window, self.taken) = (window, Some(taken));
     }
 
-    pub(super) fn push(&mut self, piece: Piece) {
+    pub(super) fn push(&mut self, piece: Piece<B>) {
         self.waiting += piece.len;
         self.pieces.push_back(piece);
     }
 
     /// Returns the piece that begins with byte `at`, or else how many bytes come before the next that was heard of.
-    pub(super) fn next(&self, at: u32) -> Result<&Piece, usize> {
+    pub(super) fn next(&self, at: u32) -> Result<&Piece<B>, usize> {
         match self.pieces.front() {
             Some(piece) if piece.at == at => Ok(piece),
             Some(piece) => Err(piece.at.wrapping_sub(at) as usize),
@@ -157,7 +213,7 @@ impl Lent {
         }
     }
 
-    pub(super) fn pieces(&self) -> impl Iterator<Item = &Piece> {
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &Piece<B>> {
         self.pieces.iter()
     }
 
@@ -174,7 +230,7 @@ impl Lent {
     /// The first `count` bytes, of one piece, wait no more.
     pub(super) fn took(&mut self, count: u32) {
         if let Some(first) = self.pieces.front_mut() {
-            first.start += count as usize;
+            first.bytes.skip(count as usize);
             first.at = first.at.wrapping_add(count);
             first.len -= count;
         }

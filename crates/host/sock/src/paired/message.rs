@@ -9,7 +9,7 @@
 //!
 //! Queues keep order, so neither side ever hears of a name's new bearer before it let go of the old one.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Received};
 use crate::Errno;
 use base::{Endpoint, Instant};
 use cc::TunableError;
@@ -181,7 +181,7 @@ pub(super) enum Event {
         id: u32,
         ring: ByteConsumer,
     },
-    /// The first [`Event::Lent`] follows: at most `window` bytes of them wait at a time.
+    /// The first [`Event::Lent`] follows: of them at most `window` bytes wait in blocks at a time.
     Window {
         id: u32,
         window: u32,
@@ -190,7 +190,7 @@ pub(super) enum Event {
     /// Received bytes, up to `upto`: the first `len` of `bytes`.
     Lent {
         id: u32,
-        bytes: Arc<[u8]>,
+        bytes: Received,
         len: u32,
         upto: u32,
     },

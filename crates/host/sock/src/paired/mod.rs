@@ -12,8 +12,8 @@
 //!                                    only to sleepers
 //! ```
 //! Many bytes at a time go to blocks of memory instead, of which the queue has references: those of a large write
-//! become part of the send buffer, as does memory that the application lends; those that the stack thread fills with
-//! what arrived are read in place (`blocks`).
+//! become part of the send buffer, as does memory that the application lends. What arrived is read in the link's
+//! frames, or where those are scarce in blocks that the stack thread fills (`blocks`).
 //!
 //! Reading, writing, accepting, connecting and epoll need no answer and so never wait for the stack thread; what asks
 //! for one (bind, listen, TCP_INFO, ...) waits for one turn. Events reach an application once per turn.

@@ -1,6 +1,6 @@
 //! The application's view of its connections, and the queues to the threads that run them.
 
-use super::blocks::{Blocks, Lending, Lent, Piece};
+use super::blocks::{Blocks, Lending, Lent, Piece, Received};
 use super::lease::Lease;
 use super::link::{Backoff, Link};
 use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPool, Rings, Status};
@@ -42,7 +42,7 @@ pub(super) struct Conn {
     pub(super) lending: Option<Lending>,
     pub(super) receive: Option<ByteConsumer>,
     /// Received bytes that do not lie in the ring.
-    pub(super) lent: Lent,
+    pub(super) lent: Lent<Received>,
     /// The receive ring is on its way home, and may come back with bytes in it.
     pub(super) away: bool,
     pub(super) options: Arc<SocketOptions>,
@@ -239,7 +239,7 @@ impl Remote {
             }
             Event::Lent { id, bytes, len, upto } => {
                 if let Some(conn) = self.named(link, id) {
-                    conn.lent.push(Piece { bytes, start: 0, len, at: upto.wrapping_sub(len) });
+                    conn.lent.push(Piece { bytes, len, at: upto.wrapping_sub(len) });
                 }
             }
             Event::Home { id } => self.on_ring_stays(link, id),
@@ -454,7 +454,10 @@ impl Conn {
     /// Returns the next received bytes that lie together, at most `max`.
     pub(super) fn front(&mut self, max: usize) -> &[u8] {
         match (self.lent.next(self.read), &mut self.receive) {
-            (Ok(piece), _) => &piece.data()[..max.min(piece.len as usize)],
+            (Ok(piece), _) => {
+                let data = piece.front();
+                &data[..max.min(data.len())]
+            }
             (Err(before), Some(ring)) => ring.peek(max.min(before)).0,
             (Err(_), None) => &[],
         }
@@ -490,14 +493,13 @@ impl Conn {
     pub(super) fn show(&mut self, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) {
         let mut left = max.min(self.readable() as usize);
         let (first, second) = self.receive.as_mut().map_or((&[][..], &[][..]), |ring| ring.peek(left));
-        // Lent bytes come behind those in the ring.
-        for data in [first, second].into_iter().chain(self.lent.pieces().map(Piece::data)) {
+        let mut each = |data: &[u8]| {
             let data = &data[..data.len().min(left)];
             left -= data.len();
-            if !data.is_empty() && !each(data) {
-                return;
-            }
-        }
+            data.is_empty() || each(data)
+        };
+        // Lent bytes come behind those in the ring.
+        let _all = each(first) && each(second) && self.lent.pieces().all(|piece| piece.for_each(&mut each));
     }
 
     /// Nothing more will come than what the ring holds.

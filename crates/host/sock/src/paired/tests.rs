@@ -548,6 +548,26 @@ fn a_large_write_is_one_turns_work() {
     assert!(into[..got] == data);
 }
 
+/// An application that reads soon reads from the link's frames: nothing is copied to blocks before.
+#[test]
+fn what_arrives_is_read_from_the_links_frames() {
+    let mut world = World::with(Rng::new(1), 65_536, 1_000);
+    let [client, server] = connected(&mut world);
+    let mut data = vec![0; 3_000_000];
+    world.rng.fill(&mut data);
+    let (mut written, mut got, mut into) = (0, Vec::new(), vec![0; 1 << 20]);
+    while got.len() < data.len() {
+        written += world.hosts[0].app.write(client, &data[written..]).unwrap_or(0);
+        (0..2).for_each(|end| world.step(end));
+        (0..2).for_each(|end| world.collect(end));
+        let read = world.hosts[1].app.read(server, &mut into).unwrap_or(0);
+        got.extend_from_slice(&into[..read]);
+    }
+    assert!(got == data);
+    let blocks = world.hosts[1].below.worker.blocks_made();
+    assert_eq!(blocks, 0, "of 64 KiB");
+}
+
 /// A receive ring filled to its last byte, and more of it when nothing was left to put in: the reader learns that there
 /// is more, though nothing further arrives that would tell it.
 #[test]

@@ -1,12 +1,12 @@
 //! How bytes move between the rings of a connection and the core.
 
-use super::super::blocks::{BLOCK, BLOCKS_MIN, Lending};
+use super::super::blocks::{BLOCK, BLOCKS_MIN, Blocks, InBlock, Lending, Received};
 use super::super::message::{Event, RingPair};
 use super::Worker;
 use super::record::Record;
 use base::Instant;
 use ring::bytes::{ByteConsumer, ByteProducer};
-use stack::Core;
+use stack::{ConnId, Core};
 use tcp::{Events, Shutdown, State, WriteError};
 
 impl Worker {
@@ -22,27 +22,28 @@ impl Worker {
         let mut lends = false;
         loop {
             let readable = core.connection(conn).readable() as usize;
+            let waits = stream.lending.as_ref().is_some_and(|lending| lending.waiting() > 0);
             // The rest of what came together goes the same way.
             lends = readable >= BLOCKS_MIN || (lends && readable > 0);
-            if lends {
+            if lends || (waits && readable > 0) {
+                let chosen = core.connection(conn).options().rcvbuf;
                 let lending = stream.lending.get_or_insert_with(|| {
-                    let lending = Lending::new(self.rings.window(core.connection(conn).options().rcvbuf));
+                    let lending = Lending::new(self.rings.window(chosen));
                     let (window, taken) = lending.window();
                     end.say(Event::Window { id: stream.id, window, taken });
                     lending
                 });
-                if lending.room() == 0 {
-                    stream.more = true;
-                    break;
-                }
-                let len = readable.min(lending.room()).min(BLOCK);
-                if self.blocks.room(len) > 0
-                    && let Some((bytes, Ok(count))) =
-                        self.blocks.fill_with(|bytes| core.read(now, conn, &mut bytes[..len]))
-                {
-                    lending.lend(count as u32);
-                    stream.given = stream.given.wrapping_add(count as u32);
-                    let (id, len, upto) = (stream.id, count as u32, stream.given);
+                let room = lending.room();
+                // The link spares few frames as it is.
+                let in_frames = if chosen == 0 { usize::MAX } else { room };
+                let taken = take_frames(core, now, conn, in_frames).or_else(|| {
+                    let in_block = if lends { room.min(BLOCK) } else { 0 };
+                    take_block(core, now, conn, &mut self.blocks, in_block)
+                });
+                if let Some((bytes, len)) = taken {
+                    lending.lend(len);
+                    stream.given = stream.given.wrapping_add(len);
+                    let (id, upto) = (stream.id, stream.given);
                     end.say(Event::Lent { id, bytes, len, upto });
                     if let Some(at) = core.last_read_arrived(conn) {
                         end.say(Event::Arrived { id, end: upto, at });
@@ -50,8 +51,12 @@ impl Worker {
                     stream.edges |= Events::READABLE;
                     continue;
                 }
+                if lends && room == 0 {
+                    stream.more = true;
+                    break;
+                }
             }
-            if readable > 0 && stream.lending.as_ref().is_some_and(|lending| lending.waiting() > 0) {
+            if readable > 0 && waits {
                 (stream.more, stream.lent_first) = (true, true);
                 break;
             }
@@ -173,4 +178,27 @@ impl Worker {
             None => {}
         }
     }
+}
+
+/// Takes at most `max` received bytes where they lie, if that is in frames that the link can spare. Returns how many,
+/// too.
+fn take_frames(core: &mut Core, now: Instant, conn: ConnId, max: usize) -> Option<(Received, u32)> {
+    let frames = core.take_frames(now, conn, max)?;
+    let len = frames.len() as u32;
+    Some((Received::Frames(frames), len))
+}
+
+/// Copies at most `max` received bytes to a block, if there is one. Returns how many, too.
+fn take_block(
+    core: &mut Core,
+    now: Instant,
+    conn: ConnId,
+    blocks: &mut Blocks,
+    max: usize,
+) -> Option<(Received, u32)> {
+    if blocks.room(max) == 0 {
+        return None;
+    }
+    let (block, count) = blocks.fill_with(|bytes| core.read(now, conn, &mut bytes[..max]))?;
+    Some((Received::Block(InBlock { block, start: 0 }), count.ok()? as u32))
 }

@@ -4,7 +4,7 @@ mod data;
 mod lives;
 mod record;
 
-use super::blocks::{Blocks, Piece};
+use super::blocks::{Blocks, InBlock, Piece};
 use super::link::LinkEnd;
 use super::message::{BY_STACK, Call, Change, Command, Event, Reply, RingPool};
 use base::{Instant, Slab};
@@ -150,7 +150,8 @@ impl Worker {
                 let index = self.record(link, id);
                 if let Some(stream) = self.stream(index) {
                     stream.announced = upto;
-                    stream.lent.push(Piece { bytes, start, len, at: upto.wrapping_sub(len) });
+                    let bytes = InBlock { block: bytes, start };
+                    stream.lent.push(Piece { bytes, len, at: upto.wrapping_sub(len) });
                 }
                 self.pump_out(core, now, index);
             }
@@ -257,6 +258,11 @@ impl Worker {
             Call::Cpu => Reply::Cpu(ring::current_cpu()),
             Call::Info { id } => Reply::Info(conn(self, id).map(|conn| Box::new(core.info(now, conn)))),
         }
+    }
+
+    #[cfg(test)]
+    pub(in crate::paired) fn blocks_made(&self) -> usize {
+        self.blocks.made()
     }
 
     fn say(&mut self, link: u32, event: Event) {

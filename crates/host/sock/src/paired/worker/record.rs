@@ -1,6 +1,6 @@
 //! The stack thread's records: the owners of what is open in the core.
 
-use super::super::blocks::{Lending, Lent};
+use super::super::blocks::{InBlock, Lending, Lent};
 use super::super::message::{Event, Mark, Status};
 use super::NONE;
 use base::Instant;
@@ -26,7 +26,7 @@ pub(super) struct Stream {
     pub(super) wanted: bool,
     pub(super) receive: Option<ByteProducer>,
     /// Bytes that the application sends by reference, and those that arrived.
-    pub(super) lent: Lent,
+    pub(super) lent: Lent<InBlock>,
     pub(super) lending: Option<Lending>,
     /// The connection takes nothing any more.
     pub(super) broken: bool,
@@ -137,8 +137,9 @@ impl Stream {
     ) -> Result<usize, WriteError> {
         match (self.lent.next(self.taken), &mut self.send) {
             (Ok(piece), _) => {
-                let range = piece.start..piece.start + len;
-                core.lend(now, self.conn, &piece.bytes, range, hints.unwrap_or(&Hints::default()))
+                let InBlock { block, start } = &piece.bytes;
+                let range = *start..*start + len;
+                core.lend(now, self.conn, block, range, hints.unwrap_or(&Hints::default()))
             }
             (_, Some(ring)) => match hints {
                 None => core.write(now, self.conn, ring.peek(len).0),
