@@ -39,7 +39,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("preload", &["base", "sock", "capi"]),
     ("python", &["base", "sock"]),
     ("quic", &["base", "wire", "cc", "pio", "emu"]),
-    ("drill-plugin", &["base", "stack", "sock", "drill"]),
+    ("drill-plugin", &["base", "stack", "sock", "drill", "capi"]),
     (
         "millstream",
         &[

@@ -16,6 +16,12 @@ impl From<Errno> for Refused {
     }
 }
 
+impl From<Refused> for c_int {
+    fn from(Refused(errno): Refused) -> c_int {
+        errno
+    }
+}
+
 /// Result of a call's body.
 pub type Outcome<T> = Result<T, Refused>;
 

@@ -4,7 +4,8 @@
 //! program's end, as in a function of its own; under the launcher it is EFAULT, too ([`look_by`]).
 
 use crate::boundary::{Outcome, Refused, refuse};
-use libc::{c_char, c_void, iovec, socklen_t};
+use libc::{c_char, c_int, c_void, iovec, msghdr, socklen_t};
+use sock::cmsg::Control;
 use std::ffi::CStr;
 use std::ptr::NonNull;
 use std::slice;
@@ -78,7 +79,7 @@ pub fn can_write<T>(at: *mut T, bytes: usize) -> bool {
 ///
 /// # Safety
 /// C's contract for `from` and `len`, for as long as the result lives.
-pub(crate) unsafe fn bytes<'a>(from: *const c_void, len: usize) -> Outcome<&'a [u8]> {
+pub unsafe fn bytes<'a>(from: *const c_void, len: usize) -> Outcome<&'a [u8]> {
     let len = len.min(BYTES_MAX);
     match len {
         0 => Ok(&[]),
@@ -92,7 +93,7 @@ pub(crate) unsafe fn bytes<'a>(from: *const c_void, len: usize) -> Outcome<&'a [
 ///
 /// # Safety
 /// C's contract for `to` and `len`, for as long as the result lives.
-pub(crate) unsafe fn room<'a>(to: *mut c_void, len: usize) -> Outcome<&'a mut [u8]> {
+pub unsafe fn room<'a>(to: *mut c_void, len: usize) -> Outcome<&'a mut [u8]> {
     let len = len.min(BYTES_MAX);
     match len {
         0 => Ok(&mut []),
@@ -209,7 +210,7 @@ pub(crate) unsafe fn text<'a>(from: *const c_char) -> Outcome<&'a str> {
 ///
 /// # Safety
 /// C's contract for `vectors` and `count`, for as long as the result lives.
-pub(crate) unsafe fn vectors<'a>(vectors: *const iovec, count: usize) -> Outcome<&'a [iovec]> {
+pub unsafe fn vectors<'a>(vectors: *const iovec, count: usize) -> Outcome<&'a [iovec]> {
     if count > VECTORS_MAX {
         return Err(Refused(libc::EINVAL));
     }
@@ -237,7 +238,7 @@ pub(crate) fn are_programs(vectors: &[iovec]) -> Outcome<()> {
 ///
 /// # Safety
 /// C's contract for each vector.
-pub(crate) unsafe fn gather(from: &[iovec], all: &mut Vec<u8>) -> Outcome<()> {
+pub unsafe fn gather(from: &[iovec], all: &mut Vec<u8>) -> Outcome<()> {
     for vector in from {
         let left = BYTES_MAX - all.len();
         // SAFETY: as the caller vouches.
@@ -257,7 +258,7 @@ pub(crate) fn can_scatter(to: &[iovec], mut from: usize, mut len: usize) -> bool
 }
 
 /// Bytes for which the vectors have room.
-pub(crate) fn total(vectors: &[iovec]) -> usize {
+pub fn total(vectors: &[iovec]) -> usize {
     vectors.iter().map(|vector| vector.iov_len).sum::<usize>().min(BYTES_MAX)
 }
 
@@ -265,7 +266,7 @@ pub(crate) fn total(vectors: &[iovec]) -> usize {
 ///
 /// # Safety
 /// C's contract for each vector.
-pub(crate) unsafe fn scatter(mut bytes: &[u8], to: &[iovec]) -> Outcome<()> {
+pub unsafe fn scatter(mut bytes: &[u8], to: &[iovec]) -> Outcome<()> {
     for vector in to {
         if bytes.is_empty() {
             break;
@@ -276,6 +277,33 @@ pub(crate) unsafe fn scatter(mut bytes: &[u8], to: &[iovec]) -> Outcome<()> {
         bytes = &bytes[there.len()..];
     }
     Ok(())
+}
+
+/// Fills in what recvmsg tells besides the bytes.
+///
+/// # Safety
+/// C's contract for `message` and for its `msg_control`.
+pub unsafe fn put_message(message: *mut msghdr, control: &Control, flags: c_int) -> Outcome<()> {
+    // SAFETY: as the caller vouches.
+    let mut header = unsafe { value(message) }?;
+    let most = if header.msg_control.is_null() { 0 } else { header.msg_controllen };
+    let (fits, all) = control.fit(most);
+    // As on Linux, what cannot be put there is left out.
+    // SAFETY: no more than there is room for.
+    let told = match unsafe { room(header.msg_control, fits.len()) } {
+        Ok(there) => {
+            there.copy_from_slice(fits);
+            fits.len()
+        }
+        Err(_) => 0,
+    };
+    header.msg_controllen = told;
+    if !header.msg_name.is_null() {
+        header.msg_namelen = 0;
+    }
+    header.msg_flags = if all { flags } else { flags | libc::MSG_CTRUNC };
+    // SAFETY: it was readable, and recvmsg may write to it.
+    unsafe { put(header, message) }
 }
 
 #[cfg(test)]

@@ -347,10 +347,10 @@ calls! {
     fn readv(plug, fd: c_int, vectors: *const iovec, count: c_int) -> ssize_t {
         let vector_count = usize::try_from(count).map_err(|_| libc::EINVAL)?;
         // SAFETY: C's contract.
-        let room = unsafe { memory::room(vectors, vector_count) }?;
-        let (bytes, received) = receive(plug, fd, room, RecvFlags::default(), false)?;
+        let to = unsafe { memory::vectors(vectors, vector_count) }?;
+        let (bytes, received) = receive(plug, fd, memory::total(to), RecvFlags::default(), false)?;
         // SAFETY: C's contract.
-        unsafe { memory::scatter(&bytes, vectors, vector_count) }?;
+        unsafe { memory::scatter(&bytes, to) }?;
         Ok(received)
     }
 
@@ -363,14 +363,14 @@ calls! {
         }
         let flags = recv_flags(plug, flags)?;
         // SAFETY: C's contract.
-        let len = unsafe { memory::room(header.msg_iov, header.msg_iovlen) }?;
-        let answer = plug.ask(Request::RecvMessage { fd: plug.fd(fd), len, flags });
+        let to = unsafe { memory::vectors(header.msg_iov, header.msg_iovlen) }?;
+        let answer = plug.ask(Request::RecvMessage { fd: plug.fd(fd), len: memory::total(to), flags });
         let count = answer.result?;
         let Got::Message(bytes, received) = answer.got else { return Err(libc::EIO) };
         let told = if received.arrived.is_some() { stamp(plug, fd) } else { Stamp::Micros };
         // SAFETY: C's contract.
         unsafe {
-            memory::scatter(&bytes, header.msg_iov, header.msg_iovlen)?;
+            memory::scatter(&bytes, to)?;
             memory::put_message(message, &Control::of_data(&received, told), 0)?;
         }
         Ok(count)
@@ -421,7 +421,7 @@ unsafe fn transmit_from(
     addr: (*const sockaddr, socklen_t),
 ) -> Result<i64> {
     // SAFETY: as the caller vouches.
-    let data = unsafe { memory::bytes(from, len) }.map(<[u8]>::to_vec);
+    let data = unsafe { memory::bytes(from, len) }.map(<[u8]>::to_vec).map_err(Errno::from);
     let to = || match addr.0.is_null() {
         true => Ok(None),
         // SAFETY: as the caller vouches.

@@ -22,33 +22,6 @@ fn stamp(ctx: &Context, fd: Fd) -> Outcome<Stamp> {
     Ok(Stamp::Micros)
 }
 
-/// Fills in what recvmsg tells besides the bytes.
-///
-/// # Safety
-/// C's contract for `message` and for its `msg_control`.
-unsafe fn tell(message: *mut msghdr, control: &Control, flags: c_int) -> Outcome<()> {
-    // SAFETY: as the caller vouches.
-    let mut header = unsafe { memory::value(message) }?;
-    let room = if header.msg_control.is_null() { 0 } else { header.msg_controllen };
-    let (fits, all) = control.fit(room);
-    // As on Linux, what cannot be put there is left out.
-    // SAFETY: no more than there is room for.
-    let told = match unsafe { memory::room(header.msg_control, fits.len()) } {
-        Ok(room) => {
-            room.copy_from_slice(fits);
-            fits.len()
-        }
-        Err(_) => 0,
-    };
-    header.msg_controllen = told;
-    if !header.msg_name.is_null() {
-        header.msg_namelen = 0;
-    }
-    header.msg_flags = if all { flags } else { flags | libc::MSG_CTRUNC };
-    // SAFETY: it was readable, and recvmsg may write to it.
-    unsafe { memory::put(header, message) }
-}
-
 /// The parts of a message; too many of them are EMSGSIZE, unlike those of readv and writev.
 ///
 /// # Safety
@@ -106,7 +79,13 @@ unsafe fn receive_message(ctx: &Context, fd: Fd, message: *mut msghdr, flags: c_
         let report = ctx.sockets()?.recv_error(fd)?;
         let truncated = if report.truncated { libc::MSG_TRUNC } else { 0 };
         // SAFETY: C's contract.
-        unsafe { tell(message, &Control::of_report(&report, v6), libc::MSG_ERRQUEUE | truncated | told) }?;
+        unsafe {
+            memory::put_message(
+                message,
+                &Control::of_report(&report, v6),
+                libc::MSG_ERRQUEUE | truncated | told,
+            )
+        }?;
         return Ok(0);
     }
     let flags = recv_flags(flags)?;
@@ -115,7 +94,7 @@ unsafe fn receive_message(ctx: &Context, fd: Fd, message: *mut msghdr, flags: c_
     let received = ctx.sockets()?.received(fd, len);
     let stamp = if received.arrived.is_some() { stamp(ctx, fd)? } else { Stamp::Micros };
     // SAFETY: C's contract.
-    unsafe { tell(message, &Control::of_data(&received, stamp), told) }?;
+    unsafe { memory::put_message(message, &Control::of_data(&received, stamp), told) }?;
     Ok(received.len as ssize_t)
 }
 
