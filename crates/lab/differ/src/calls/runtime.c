@@ -120,13 +120,15 @@ static int is_put_off(void)
 {
     /* Of the kernel's struct tcp_info: tcpi_snd_mss, tcpi_unacked, tcpi_notsent_bytes and tcpi_snd_wnd. */
     enum { SND_MSS = 4, UNACKED = 6, NOTSENT = 36, SND_WND = 57 };
+    /* States that send data. A connection that was reset still counts what it had not sent. */
+    const unsigned sends = 1 << TCP_ESTABLISHED | 1 << TCP_FIN_WAIT1 | 1 << TCP_CLOSE_WAIT;
     for (int i = 0; i < SLOTS; i++) {
         uint32_t info[64] = { 0 };
         socklen_t len = sizeof info;
         if (p[i] < 0 || RAW(getsockopt, p[i], IPPROTO_TCP, TCP_INFO, info, &len) < 0 || len <= 4 * SND_WND)
             continue;
         uint32_t full = info[SND_MSS];
-        if (full > 0 && info[UNACKED] == 0 && info[NOTSENT] >= full && info[SND_WND] >= full)
+        if (sends >> *(unsigned char *)info & 1 && info[UNACKED] == 0 && info[NOTSENT] >= full && info[SND_WND] >= full)
             return 1;
     }
     return 0;
@@ -137,7 +139,7 @@ static int again(int *quiet)
 {
     static long others;
     int e = errno;
-    if ((*quiet >= 4 || (*quiet > 0 && others == 0)) && !is_put_off())
+    if ((*quiet >= 4 || (*quiet > 0 && others == 0)) && (*quiet >= 500 || !is_put_off()))
         return 0;
     others = round_trip();
     errno = e;
