@@ -154,7 +154,7 @@ impl<T: Transport> Engine<T> {
     pub fn bind(&mut self, fd: Fd, local: Endpoint) -> Result<(), Errno> {
         let (family, binding) = match &self.object(fd)?.kind {
             // As on Linux it stays what it is, with what can be read and its error.
-            Kind::Stream(stream) if self.is_over(fd) => (family_of(stream), stream.binding),
+            Kind::Stream(stream) if self.is_over(fd) => (stream.family(), stream.binding),
             _ => {
                 let settings = self.descriptors.fresh_mut(fd)?;
                 if settings.bound.is_some() {
@@ -752,11 +752,6 @@ fn edges(events: Events) -> Ready {
         (Events::CLOSED, CHANGE),
     ];
     TABLE.iter().filter(|(event, _)| events.any(*event)).fold(Ready::NONE, |all, (_, edge)| all | *edge)
-}
-
-/// The family of the socket that a connection has.
-pub(crate) fn family_of(stream: &Stream) -> Family {
-    if stream.v6 { Family::V6 } else { Family::V4 }
 }
 
 /// The endpoint as this socket may use it: an IPv4 socket takes no IPv6 address, an IPv6-only one no IPv4.

@@ -25,6 +25,7 @@ pub mod paired;
 mod pipe;
 mod poller;
 pub mod program;
+mod readiness;
 pub mod runner;
 mod settings;
 mod sockets;

@@ -59,6 +59,11 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    /// The family of the socket that the connection has.
+    pub(crate) fn family(&self) -> Family {
+        if self.v6 { Family::V6 } else { Family::V4 }
+    }
+
     /// Returns the address that the socket was bound to when its connection was over, and has by itself.
     pub(crate) fn held(&self) -> Option<Endpoint> {
         self.again.as_ref().and_then(|again| again.bound.filter(|_| again.is_held))
@@ -261,7 +266,7 @@ impl Settings {
     /// Settings of a socket whose connection came to nothing, with that connection's `options` and `control`.
     pub(crate) fn again(stream: &mut Stream, options: SocketOptions, control: &'static str) -> Self {
         let [reuse_addr, reuse_port, free_bind, v6_only] = Settings::of_binding(stream.binding);
-        let family = crate::engine::family_of(stream);
+        let family = stream.family();
         let mut settings = Settings {
             control: Some(control),
             reuse_addr,
