@@ -162,7 +162,6 @@ impl Connection {
     }
 
     /// Nothing but this is to be sent.
-    #[inline]
     pub(crate) fn request_only(&mut self, due: Due) {
         self.due = due;
     }
@@ -185,7 +184,6 @@ impl Connection {
     }
 
     /// Returns where slow start ended for connections before this one, if that is known.
-    #[inline]
     pub(crate) fn known_ssthresh(&self) -> Option<u32> {
         self.cold().map(|cold| cold.ssthresh).filter(|&told| told != 0)
     }
@@ -265,11 +263,13 @@ impl Connection {
     }
 
     /// May data be sent? See [`State::may_send`].
+    #[inline]
     pub(crate) fn may_send(&self) -> bool {
         self.state.may_send() || (self.is_early() && self.state == State::SynReceived)
     }
 
     /// Is anything waiting to be sent for the first time?
+    #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
         self.may_send()
             && (self.snd.unsent() > 0 || (self.bits.has(Bits::WRITE_CLOSED) && !self.snd.fin_in_flight()))

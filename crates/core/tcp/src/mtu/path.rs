@@ -87,6 +87,7 @@ impl Connection {
     /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps and the signature that every segment carries, and
     /// accurate ECN's counters. SACK blocks are taken off segment by segment.
     /// RFC 9293, MUST-16.
+    #[inline]
     pub(crate) fn refresh_mss(&mut self, config: &Config) {
         // Nothing else has counters.
         let counters = if self.bits.has(Bits::ACCECN) { self.counters_len(config) } else { 0 };

@@ -20,7 +20,7 @@ pub(crate) struct Account {
     pub(super) refused: u32,
     /// Segments that the acknowledgments delivered which echoed a mark (RFC 3168).
     pub(super) marked: u32,
-    /// How long the peer's window, and how long the send buffer, was what held data back: see [`Connection::watch`].
+    /// How long the peer's window, and how long the send buffer, was what held data back: see `Connection::watch`.
     pub(super) window: u32,
     pub(super) buffer: u32,
     /// Retransmission timeouts, and how long what they began took altogether, milliseconds; when the one under way

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use wire::tcp::FastOpen;
 
-/// Fast Open option of a connect's SYN, from [`FastOpenCache::offer`].
+/// Fast Open option of a connect's SYN, from [`crate::FastOpenCache::offer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FastOpenOffer {
     /// A cookie, a request, or nothing: then data goes without a cookie.
@@ -20,7 +20,7 @@ impl FastOpenOffer {
     }
 }
 
-/// How a connect with Fast Open went, for [`FastOpenCache::learn`].
+/// How a connect with Fast Open went, for [`crate::FastOpenCache::learn`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FastOpenOutcome {
     /// The peer's MSS; zero if it did not say.
