@@ -454,7 +454,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         };
         case.is_half_open
             && case.called(Call::Connect)
-            && case.expected != 0
+            && (case.expected != 0 || case.has_crossed)
             && case.input.steps[..until].iter().any(ends)
     }),
     ("half_open_reset", Then::Ends, |case| {
@@ -673,10 +673,14 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && !case.difference.kernel.is_empty()
     }),
     ("too_big", Then::Ends, |case| {
-        let is_error = case.input.steps.get(case.difference.step).is_some_and(is_icmp);
+        let step = case.input.steps.get(case.difference.step).map(|step| &step.action);
+        let is_error = matches!(step, Some(Action::Send(packet, _))
+            if matches!(&packet.body, Body::Icmp(error) if error.mtu.is_some()));
         // Where one segment begins it may hold more than was sent before.
         let is_again = |line: &String| data_of(line).is_some_and(|range| ahead(case.heard, range.start));
-        is_error && case.difference.kernel.iter().chain(&case.difference.ours).all(is_again)
+        is_error
+            && !case.difference.ours.is_empty()
+            && case.difference.kernel.iter().chain(&case.difference.ours).all(is_again)
     }),
     ("false_echo", Then::Ends, |case| {
         // Or what a timer forces into a small window.

@@ -2,7 +2,7 @@
 use super::super::input::Switch;
 use super::super::trace::{Moment, Seen};
 use super::*;
-use drill::lang::{Direction, IpInfo, Packet, Segment, TcpOption};
+use drill::lang::{Direction, Icmp, IpInfo, Packet, Quoted, Segment, Span, TcpOption};
 
 const ACK: u8 = Flags::ACK;
 const FIN_ACK: u8 = Flags::ACK | Flags::FIN;
@@ -269,4 +269,101 @@ fn a_repeated_syn_is_echoed_here_alone() {
     let judged = |ours| keys(vec![(peer(syn(100)), answer(100))], peer(syn(130)), answer(100), answer(ours));
     assert_eq!(judged(130), Some(vec!["repeated_syn_echo"]));
     assert_eq!(judged(120), None);
+}
+
+fn icmp(code: &str, mtu: Option<u32>, at: u32) -> Packet {
+    let quoted = Some(Quoted::Tcp(Range { start: at, end: at }, 0));
+    let (kind, code) = ("unreachable".to_owned(), Some(code.to_owned()));
+    let body = Body::Icmp(Icmp { kind, code, mtu, id: None, quoted, span: Span::default() });
+    Packet { body, ..seg(ACK, 0, 0, 0, 0) }
+}
+
+#[test]
+fn an_icmp_error_about_a_syn_waits_in_linuxs_queue_beyond_the_attempt() {
+    let judged = |fails_first| {
+        let error = (peer(icmp("host_prohibited", None, 0)), sends(&[]));
+        let late = (peer(seg(SYN_ACK, 0, 0, 1, 65_535)), sends(&[(0, seg(RST, 1, 0, 0, 0))]));
+        let mut story = vec![(calls(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))]))];
+        story.extend(if fails_first { [error, late] } else { [late, error] });
+        keys(story, calls(Call::Poll), answers("0x201d"), answers("0x2015"))
+    };
+    assert_eq!(judged(true), Some(vec!["icmp_queued"]));
+    assert_eq!(judged(false), None, "it came about an open connection");
+}
+
+#[test]
+fn a_half_open_connection_of_a_closed_listener_ends_with_a_reset_here() {
+    let judged = |closes| {
+        let mut story = opened();
+        story.pop();
+        story.push((calls(if closes { Call::CloseListener } else { Call::Poll }), sends(&[])));
+        keys(story, calls(Call::Poll), sends(&[]), sends(&[(300, seg(RST | ACK, 1, 0, 1, 0))]))
+    };
+    assert_eq!(judged(true), Some(vec!["listener_closed"]));
+    assert_eq!(judged(false), None);
+}
+
+#[test]
+fn after_packet_too_big_each_cuts_anew_what_is_in_flight() {
+    let judged = |step| {
+        let cut = |from, count: u32| {
+            let piece = |n| (0, seg(ACK, from + n * 500, 500, 1, 65_535));
+            sends(&(0..count).map(piece).collect::<Vec<_>>())
+        };
+        let mut story = wrote(opened(), 4, 1_000);
+        story.push((calls(Call::Poll), sends(&[(30, seg(ACK, 3_001, 1_000, 1, 65_535))])));
+        keys(story, step, cut(1_001, 2), cut(1, 8))
+    };
+    assert_eq!(judged(peer(icmp("frag_needed", Some(552), 2_001))), Some(vec!["too_big"]));
+    assert_eq!(judged(peer(seg(ACK, 1, 0, 1, 65_535))), None, "no error came");
+}
+
+#[test]
+fn the_timer_behind_a_refused_answer_runs_on_when_syns_cross() {
+    let judged = |acks, at| {
+        let mut story = vec![(calls(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))]))];
+        if acks {
+            story.push((peer(seg(ACK, 1, 0, 9, 65_535)), sends(&[(0, seg(RST, 9, 0, 0, 0))])));
+        }
+        let answer = sends(&[(0, seg(SYN_ACK, 0, 0, 1, 65_535))]);
+        story.push((peer(seg(Flags::SYN, 0, 0, 0, 65_535)), answer));
+        keys(story, calls(Call::Poll), sends(&[(at, seg(SYN_ACK, 0, 0, 1, 65_535))]), sends(&[]))
+    };
+    assert_eq!(judged(true, 200), Some(vec!["syn_again"]));
+    assert_eq!(judged(false, 200), None, "no answer was refused");
+    assert_eq!(judged(true, 0), None, "no timer's");
+}
+
+#[test]
+fn a_block_across_an_early_fin_is_cut_there() {
+    let told = |end| {
+        let mut ack = seg(ACK, 1, 0, 1, 65_535);
+        if let (Body::Tcp(tcp), Some(end)) = (&mut ack.body, end) {
+            tcp.options = Some(vec![TcpOption::Sack(vec![Range { start: 101, end }])]);
+        }
+        sends(&[(0, ack)])
+    };
+    let judged = |ours| {
+        let mut story = opened();
+        story.push((peer(seg(FIN_ACK, 101, 100, 1, 65_535)), told(Some(201))));
+        keys(story, peer(seg(ACK, 202, 100, 1, 65_535)), told(Some(302)), told(ours))
+    };
+    assert_eq!(judged(Some(201)), Some(vec!["blocks_beyond_fin"]));
+    assert_eq!(judged(Some(151)), None, "a part is missing");
+    assert_eq!(judged(None), None, "the data before the FIN is not reported");
+}
+
+#[test]
+fn an_answer_before_the_syn_is_reset_here_though_a_timer_repeats_the_syn_ack() {
+    let judged = |ack| {
+        let syn_ack = || seg(SYN_ACK, 0, 0, 1, 65_535);
+        let story = vec![
+            (calls(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))])),
+            (peer(seg(Flags::SYN, 0, 0, 0, 65_535)), sends(&[(0, syn_ack())])),
+        ];
+        let here = sends(&[(0, seg(RST, ack, 0, 0, 0)), (300, syn_ack())]);
+        keys(story, peer(seg(ACK, 1, 0, ack, 65_535)), sends(&[]), here)
+    };
+    assert_eq!(judged(0), Some(vec!["crossed_old_ack"]));
+    assert_eq!(judged(1), None, "it acknowledges the SYN");
 }
