@@ -426,8 +426,8 @@ pub const ROWS: &[Row] = &[
         name: "duplicate acknowledgment behind a hole",
         kind: Kind::Packets,
         key: "duplicate_behind",
-        reason: "Linux takes an acknowledgment whose number lies behind that of the last window update for a new one of \
-                 these. RFC 5681, section 2, asks for an unchanged window, not number; limited transmit (RFC 3042) \
+        reason: "Linux takes an acknowledgment whose number lies behind that of the last window update for a new one \
+                 of these. RFC 5681, section 2, asks for an unchanged window, not number; limited transmit (RFC 3042) \
                  answers such a duplicate here.",
     },
     Row {
@@ -477,7 +477,8 @@ pub const ROWS: &[Row] = &[
         kind: Kind::Packets,
         key: "sent_before_reset",
         reason: "Data for a socket that the application has closed is reset (RFC 2525, section 2.17). Linux sends what \
-                 the acknowledgment beside that data lets go before the reset; here the reset ends the connection first.",
+                 the acknowledgment beside that data lets go before the reset; here the reset ends the connection \
+                 first.",
     },
     Row {
         name: "SYN after a refused answer",

@@ -35,7 +35,7 @@ fn calls(call: Call) -> Step {
     Step { after: 10, action: Action::Call(call) }
 }
 
-/// What an end sent, each so many milliseconds after the step.
+/// Packets that an end sent, each so many milliseconds after the step.
 fn sends(packets: &[(u64, Packet)]) -> Moment {
     let seen = packets.iter().map(|(at, packet)| {
         let at = Duration::from_millis(*at);
