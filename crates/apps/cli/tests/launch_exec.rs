@@ -526,6 +526,30 @@ fn a_hostile_child_has_no_hold_on_its_parent() {
     }
 }
 
+/// Hands connections to itself, reads none of them, and ends.
+const HANDS_TO_ITSELF: &str = "
+import os, socket
+server = socket.create_server(('', 8330))
+here, there = socket.socketpair()
+served = server.accept()[0]
+socket.send_fds(here, [b'!'], [served.fileno()])
+print('handed over', flush=True)
+";
+
+/// The kernel closes its UNIX socket, and with that the connection.
+#[test]
+fn a_process_that_hands_a_connection_to_itself_and_never_reads_it_ends() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let args = ["run", "--link", "nic:ms0", "--", "python3", "-c", HANDS_TO_ITSELF];
+    let (ended, got) = std::thread::scope(|scope| {
+        let server = scope.spawn(|| bed.in_ns_within(&bed.server, 30, MILLSTREAM, &args));
+        let got = bed.in_ns_within(&bed.client, 30, "python3", &["-c", ASK, SERVER_ADDR, "8330"]);
+        (server.join().expect("a thread"), got)
+    });
+    assert_eq!(ended.as_deref(), Ok("handed over\n"));
+    assert!(got.as_ref().is_ok_and(|said| said.starts_with(' ')), "{got:?}");
+}
+
 /// A process serves what another one hands it over a UNIX socket.
 #[test]
 fn what_a_process_hands_over_another_serves() {

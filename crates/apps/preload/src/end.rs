@@ -4,8 +4,9 @@
 use crate::boundary::inside;
 use crate::description::Kind;
 use crate::hooks::real;
-use crate::{pump, relay, report, sockets, stack, table};
+use crate::{heritage, pump, relay, report, sockets, stack, table};
 use base::Duration;
+use libc::c_int;
 use sock::{Shutdown, Sockets};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,8 +47,8 @@ extern "C" fn ends_at_last() {
 }
 
 extern "C" fn ends() {
-    if pump::owes() {
-        // The C library empties its streams after this; one of them may be over a connection.
+    if pump::owes() || pump::lends() {
+        // The C library empties its streams after this; one of them may be over a connection, or a socket that is closed.
         // SAFETY: NULL means all.
         unsafe { libc::fflush(std::ptr::null_mut()) };
     }
@@ -56,7 +57,9 @@ extern "C" fn ends() {
 
 /// The process stays for others, which use connections of it, and for nothing of its own: what asks it to end ends it.
 fn leave_numbers() {
-    for fd in table::all().0 {
+    let (ours, _) = table::all();
+    // A connection that lies unread in a UNIX socket of the process ends with that socket.
+    for fd in ours.into_iter().chain(unix_sockets()) {
         // SAFETY: numbers alone. A connection that was handed over is the receiver's from now on.
         unsafe { real::close(fd) };
     }
@@ -71,6 +74,21 @@ fn leave_numbers() {
             }
         }
     }
+}
+
+/// Returns the program's UNIX sockets, but for its standard output and error.
+fn unix_sockets() -> impl Iterator<Item = c_int> {
+    let is_unix = |fd: &c_int| {
+        let (mut domain, mut len) = (0, size_of::<c_int>() as u32);
+        // SAFETY: a number of `len` bytes is written to `domain`.
+        let asked = unsafe {
+            real::getsockopt(*fd, libc::SOL_SOCKET, libc::SO_DOMAIN, (&raw mut domain).cast(), &raw mut len)
+        };
+        asked == 0 && domain == libc::AF_UNIX
+    };
+    let program =
+        |fd: &c_int| table::is_kernels(*fd) && ![libc::STDOUT_FILENO, libc::STDERR_FILENO].contains(fd);
+    heritage::numbers().into_iter().filter(program).filter(is_unix)
 }
 
 /// Every connection is shut, and what was written is sent. A handler of a signal that comes meanwhile may end the

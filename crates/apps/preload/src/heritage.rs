@@ -200,6 +200,15 @@ pub(crate) fn entry(more: Vec<Record>) -> Option<CString> {
     CString::new(text).ok()
 }
 
+/// Returns the process's descriptors; none where /proc is not to be had.
+pub(crate) fn numbers() -> Vec<c_int> {
+    let Ok(folder) = std::fs::read_dir("/proc/self/fd") else { return Vec::new() };
+    let number = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.ok()?.file_name().to_string_lossy().parse::<c_int>().ok()
+    };
+    folder.filter_map(number).collect()
+}
+
 /// Takes over what the program before this one had, as its variable says.
 pub(crate) fn adopt() {
     let Some(text) = std::env::var_os(VARIABLE) else { return };
@@ -208,11 +217,7 @@ pub(crate) fn adopt() {
         unsafe { std::env::remove_var(VARIABLE) };
         let text = text.to_string_lossy();
         let records: Vec<Record> = text.split(';').filter_map(Record::read).collect();
-        let Ok(folder) = std::fs::read_dir("/proc/self/fd") else { return };
-        let number = |entry: std::io::Result<std::fs::DirEntry>| {
-            entry.ok()?.file_name().to_string_lossy().parse::<c_int>().ok()
-        };
-        let numbers: Vec<c_int> = folder.filter_map(number).collect();
+        let numbers = numbers();
         let (later, named): (Vec<&Record>, Vec<&Record>) =
             records.iter().partition(|record| record.kind == Kind::Inherited);
         take_later(&later);
