@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How long the peers may take. A peer that is gone for good is not waited for longer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long connections that were not accepted wait for another process.
-const HANDOVER: Duration = Duration::from_secs(1);
+/// How long connections that were not accepted wait for another process. A master may look for children that have
+/// ended once a second (Apache), and the next child begins in a moment of its own.
+const HANDOVER: Duration = Duration::from_secs(3);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 

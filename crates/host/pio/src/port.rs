@@ -369,12 +369,17 @@ pub trait Claims {
 pub enum Answerer {
     /// This one.
     Ours,
+    /// This one since a moment ago: what opens no connection may be a late copy of what another one has answered, and is
+    /// not refused.
+    OursLately,
     /// Another one: this one is silent.
     Another,
     /// Another one, which is about to leave such segments to this one: a SYN is asked about again.
     OursSoon,
     /// This one, which wants no connections: a SYN is left to the next ([`Sharing::hand_over`]).
     Next,
+    /// This one, which wants no connections, nor does another one yet.
+    Nobody,
 }
 
 /// A port on which other processes may share a listening port.

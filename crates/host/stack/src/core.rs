@@ -177,6 +177,10 @@ pub struct Core {
     pub(crate) gives: bool,
     /// SYNs that came before the buckets of a shared port that they belong to.
     pub(crate) kept_syns: Vec<Vec<u8>>,
+    /// The process ends, and leaves what it can to others.
+    pub(crate) ends: bool,
+    /// What belongs to nothing is answered by a reset. Not while it may be a late copy.
+    pub(crate) refuses: bool,
     /// When dates may be looked through again.
     pub(crate) revise_at: Instant,
     /// The time of the last turn.
@@ -257,6 +261,8 @@ impl Core {
             events_at: Instant::ZERO,
             gives: false,
             kept_syns: Vec::new(),
+            ends: false,
+            refuses: true,
             revise_at: Instant::ZERO,
             now: Instant::ZERO,
             probes_begun: 0,

@@ -110,7 +110,7 @@ impl Core {
     /// Parks every listener, and leaves the connections that wait there to other processes that share the ports.
     /// Returns true while some found no process, or while SYNs still come here.
     pub fn hand_over_all(&mut self, now: Instant) -> bool {
-        self.now = now;
+        (self.now, self.ends) = (now, true);
         let ids: Vec<ListenerId> = self.listeners.ids().collect();
         for id in &ids {
             self.park(*id, true);
@@ -118,7 +118,7 @@ impl Core {
         }
         let waits =
             self.listeners.iter().any(|listener| !listener.queue.is_empty() || listener.half_open > 0);
-        waits || self.port.io.sharing().is_some_and(|sharing| sharing.owes())
+        waits || !self.kept_syns.is_empty() || self.port.io.sharing().is_some_and(|sharing| sharing.owes())
     }
 
     /// Leaves the connections of a listener that is parked, those whose handshake is not over as well, to other

@@ -3,7 +3,8 @@
 //! ```text
 //!   segment to the shared port -> bucket of the peer's address and port, by a hash with a key of the group's own
 //!      flow known here ............................. its connection, whichever member has the bucket
-//!      flow unknown, bucket ours, flow unclaimed .... ours: a SYN begins a connection, others earn a RST
+//!      flow unknown, bucket ours, flow unclaimed .... ours: a SYN begins a connection, others earn a RST; none for some
+//!                                                     seconds after the bucket came here: copies may be late
 //!      flow unknown otherwise ...................... silence: it is another member's
 //! ```
 //! While a bucket moves, both members get its SYNs. The heir keeps them and asks again when it has the bucket: then it
@@ -232,11 +233,14 @@ impl Member {
         if !alone && !self.table.answers(self.number, key, opens) {
             return if soon { Answerer::OursSoon } else { Answerer::Another };
         }
+        if !opens && !alone && self.table.has_moved_lately(key) {
+            return Answerer::OursLately;
+        }
         if !opens || self.serving.load(Ordering::Relaxed) > 0 {
             return Answerer::Ours;
         }
         // It has just ceased to listen, and still owns the bucket.
-        if self.table.is_going(self.number, key) { Answerer::Next } else { Answerer::Another }
+        if self.table.is_going(self.number, key) { Answerer::Next } else { Answerer::Nobody }
     }
 
     /// Does the member own what others are to have?
@@ -246,7 +250,7 @@ impl Member {
 
     #[cfg(test)]
     pub(crate) fn answers(&self, key: &FlowKey, opens: bool) -> bool {
-        self.answerer(key, opens) == Answerer::Ours
+        matches!(self.answerer(key, opens), Answerer::Ours | Answerer::OursLately)
     }
 
     /// A flow began or ended.

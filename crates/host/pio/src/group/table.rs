@@ -10,7 +10,8 @@
 //!       896..960       process of each member
 //!       960..1024      places of connections that are handed over (`handovers`)
 //!      1024..2048      beat of each member, on a cache line of its own: how often it has looked after the group
-//!   16 KiB + 2 MiB n   flows of member n (`flows`); behind all of them the connections that are handed over
+//!      2048..2304      when each bucket came to its owner; 0 for one of a member that was killed, whose peers are to hear of it
+//!   20 KiB + 2 MiB n   flows of member n (`flows`); behind all of them the connections that are handed over
 //! ```
 //! A bucket's owner alone hands it over, between two packets of its own: so no moment exists at which two members take
 //! the same SYN. An owner that is dead or stalled is not asked. A member that deals, joins, leaves or buries holds the
@@ -23,6 +24,7 @@ use super::flows::{self, Flows};
 use super::handovers::{self, Handovers};
 use crate::peer_hash::PeerHash;
 use crate::ports::Place;
+use crate::sys;
 use base::{FlowKey, SipKey};
 use ring::shared::{SharedMemory, WORD};
 use std::fs::File;
@@ -39,7 +41,7 @@ pub(crate) const MEMBERS: usize = 64;
 const _: () = assert!(MEMBERS == u64::BITS as usize && BUCKETS.is_power_of_two());
 
 /// Bytes before the flows.
-pub(super) const HEADER: usize = 16 << 10;
+pub(super) const HEADER: usize = 20 << 10;
 /// Where the number of the lock lies in the file.
 pub(super) const TURN_AT: u64 = (TURN * WORD) as u64;
 /// Bytes of the whole.
@@ -72,15 +74,19 @@ const PLACES: usize = 960;
 const BEAT: usize = 1024;
 /// Words from one beat to the next: members raise theirs all the time.
 const BEAT_LINE: usize = 16;
-const USED: usize = BEAT + MEMBERS * BEAT_LINE;
+const MOVED: usize = BEAT + MEMBERS * BEAT_LINE;
+const USED: usize = MOVED + BUCKETS;
 
 const _: () =
     assert!(USED * WORD <= HEADER && PROCESS + MEMBERS <= PLACES && PLACES + handovers::COUNT <= BEAT);
 
 /// Says what the memory is, and which version of its layout.
-const FORMAT: u64 = 0x6d73_6772_6f75_7006;
+const FORMAT: u64 = 0x6d73_6772_6f75_7007;
 /// Nothing.
 const NONE: u64 = u64::MAX;
+/// How long copies of segments may come late that the owner before has answered, or that belonged to connections which
+/// ended with it.
+const LATE_MAX_NANOS: u64 = 3_000_000_000;
 
 fn words_of(place: &Place) -> [u64; 3] {
     let [high, low] = place.addr.halves();
@@ -305,7 +311,8 @@ impl Table {
 
     /// A program goes, or is dead: nothing is left. (Under the lock.)
     pub(super) fn leave(&self, member: usize) {
-        self.word(SERVING).fetch_and(!bit(member), SeqCst);
+        // What ends in order wants no more connections before.
+        let killed = self.word(SERVING).fetch_and(!bit(member), SeqCst) & bit(member);
         self.word(PRESENT).fetch_and(!bit(member), SeqCst);
         self.word(STALLED).fetch_and(!bit(member), SeqCst);
         self.hide(member, false);
@@ -318,7 +325,7 @@ impl Table {
         {
             handovers.give_back(member);
         }
-        self.deal();
+        self.deal_of(killed);
     }
 
     /// A program wants connections, or no more. (Under the lock.)
@@ -409,6 +416,11 @@ impl Table {
     /// Deals the buckets to the members that want connections: shares differ by one at most, and no bucket moves that
     /// need not.
     fn deal(&self) {
+        self.deal_of(0);
+    }
+
+    /// As [`Table::deal`], after these members were killed.
+    fn deal_of(&self, killed: u64) {
         let serving = self.sharing();
         let serves = |member: u64| member < MEMBERS as u64 && serving & 1 << member != 0;
         let mut heirs: [u64; BUCKETS] = std::array::from_fn(|at| self.get(HEIR + at));
@@ -435,6 +447,8 @@ impl Table {
             self.set(HEIR + at, heir);
             let owner = self.get(OWNER + at);
             if owner >= MEMBERS as u64 || running & 1 << owner == 0 {
+                let at_once = owner < MEMBERS as u64 && killed & 1 << owner != 0;
+                self.set(MOVED + at, if at_once { 0 } else { sys::monotonic().as_nanos() });
                 // A process that was stopped here and runs again changes nothing that has changed meanwhile.
                 let _ = self.word(OWNER + at).compare_exchange(owner, heir, SeqCst, SeqCst);
             }
@@ -473,6 +487,18 @@ impl Table {
         })
     }
 
+    /// Has the bucket of a flow come to its owner so lately that a segment may be one that the owner before has answered?
+    pub(super) fn has_moved_lately(&self, key: &FlowKey) -> bool {
+        let moved = self.get(MOVED + self.bucket(key));
+        moved != 0 && sys::monotonic().as_nanos().wrapping_sub(moved) < LATE_MAX_NANOS
+    }
+
+    /// Looks as if every bucket had come to its owner long ago.
+    #[cfg(test)]
+    pub(super) fn age(&self) {
+        (MOVED..USED).for_each(|at| self.set(at, 1));
+    }
+
     /// Is the bucket of a flow to be the member's, and another's still?
     pub(super) fn is_coming(&self, member: usize, key: &FlowKey) -> bool {
         let at = self.bucket(key);
@@ -508,6 +534,7 @@ impl Table {
             }
             let is_ready = |heir: usize| ready & bit(heir) != 0 && self.get(READY + heir) >= generation;
             if heir >= MEMBERS as u64 || is_ready(heir as usize) {
+                self.set(MOVED + at, sys::monotonic().as_nanos());
                 // Taken over meanwhile, it is not this member's to hand over.
                 moved |= owner.compare_exchange(member as u64, heir, SeqCst, SeqCst).is_ok();
             } else {

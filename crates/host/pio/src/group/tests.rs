@@ -73,7 +73,7 @@ impl Desk {
                     let nth = keys.iter().position(|known| *known == key).expect("a key of ours") as u16;
                     assert!(self.member.hand_over(&key, &nth.to_be_bytes()), "the next one has room");
                 }
-                Answerer::Another => {}
+                Answerer::Another | Answerer::OursLately | Answerer::Nobody => {}
             }
         }
     }
@@ -465,4 +465,56 @@ fn a_connection_goes_to_a_member_that_asks_for_it() {
     two.die();
     tend(&[&master, &one]);
     assert!(master.take_over(&mut state) && state == b"again");
+}
+
+#[test]
+fn late_copies_are_not_refused_by_the_member_that_a_bucket_came_to() {
+    if !own_namespace() {
+        return;
+    }
+    let any = place("0.0.0.0");
+    let (first, second, third) = (join(&any), join(&any), join(&any));
+    let key =
+        |port| FlowKey::new(Endpoint::new(addr("10.0.0.1"), 4321), Endpoint::new(addr("10.0.0.2"), port));
+    let all = [&first, &second, &third];
+    [&first, &second].iter().for_each(|member| member.serve(true).expect("serves"));
+    tend(&all);
+    first.table.age();
+    let ended = key((500..1000).find(|port| first.answers(&key(*port), true)).expect("it has a share"));
+    assert_eq!(first.answerer(&ended, false), Answerer::Ours, "of no flow, and nobody else's ever");
+    // A connection that ends with its process, which ends in order.
+    first.on_flow(&ended, true);
+    first.serve(false).expect("parks");
+    tend(&all);
+    assert_eq!(second.answerer(&ended, false), Answerer::Another, "its member lives");
+    first.on_flow(&ended, false);
+    drop(first);
+    assert_eq!(second.answerer(&ended, false), Answerer::OursLately, "a copy may be late");
+    assert_eq!(second.answerer(&ended, true), Answerer::Ours);
+    second.table.age();
+    assert_eq!(second.answerer(&ended, false), Answerer::Ours);
+    // The peers of one that is killed hear of it at once.
+    third.serve(true).expect("serves");
+    tend(&[&second, &third]);
+    let killed = key((500..1000).find(|port| second.answers(&key(*port), true)).expect("it has a share"));
+    second.die();
+    tend(&[&third]);
+    assert_eq!(third.answerer(&killed, false), Answerer::Ours);
+}
+
+#[test]
+fn who_ends_while_none_listens_knows_that_the_next_one_may_come() {
+    if !own_namespace() {
+        return;
+    }
+    let any = place("0.0.0.0");
+    let (first, second) = (join(&any), join(&any));
+    let key = FlowKey::new(Endpoint::new(addr("10.0.0.1"), 4321), Endpoint::new(addr("10.0.0.2"), 1000));
+    first.serve(true).expect("serves");
+    tend(&[&first, &second]);
+    first.serve(false).expect("parks");
+    assert_eq!(first.answerer(&key, true), Answerer::Nobody);
+    assert_eq!(second.answerer(&key, true), Answerer::Another);
+    second.serve(true).expect("serves");
+    assert_eq!(first.answerer(&key, true), Answerer::Next);
 }

@@ -77,17 +77,22 @@ impl Core {
         {
             return self.drops.count(PacketDrop::NotForUs);
         }
+        let mut refuses = true;
         // What is left of a flow here may be revived here, whichever member has the bucket now.
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
         if above.is_none() && !self.looping {
             match self.answerer(sender.key, opens) {
                 Answerer::Ours => {}
-                Answerer::Another => return self.drops.count(PacketDrop::AnothersFlow),
+                Answerer::OursLately => refuses = false,
+                Answerer::Nobody if self.ends => return self.keep_syn(sender),
+                Answerer::Another | Answerer::Nobody => return self.drops.count(PacketDrop::AnothersFlow),
                 Answerer::OursSoon => return self.keep_syn(sender),
                 Answerer::Next => return self.leave_syn(sender),
             }
         }
+        self.refuses = refuses;
         self.answer_ours(now, sender, segment, above);
+        self.refuses = true;
     }
 
     /// As [`Core::answer_unmatched`], where this process answers.
@@ -128,6 +133,9 @@ impl Core {
         segment: &Segment<'_>,
         auth: Option<&Auth>,
     ) {
+        if !self.refuses {
+            return self.drops.count(PacketDrop::MovedFlow);
+        }
         self.drops.count(PacketDrop::NoFlow);
         let all_ours = self.looping || !self.port.caps.shares_kernel_addresses;
         let ours = all_ours || self.ports.is_ours(sender.key.local().port);
