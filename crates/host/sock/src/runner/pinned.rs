@@ -26,8 +26,8 @@ impl<M: Machine> Runner<M> {
 }
 
 impl Runner {
-    /// Starts a thread that turns the core for good, also while the program computes. It ends at most a second after the
-    /// last other handle is gone.
+    /// Starts a thread that turns the core for good, also while the program computes. It ends at most a second after
+    /// the last other handle is gone.
     ///
     /// # Errors
     /// There is no thread to be had.
