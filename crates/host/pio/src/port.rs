@@ -369,8 +369,8 @@ pub trait Claims {
 pub enum Answerer {
     /// This one.
     Ours,
-    /// This one since a moment ago: what opens no connection may be a late copy of what another one has answered, and is
-    /// not refused.
+    /// This one since a moment ago: a segment that opens no connection may be a late copy of one that another has
+    /// answered, and is not refused.
     OursLately,
     /// Another one: this one is silent.
     Another,

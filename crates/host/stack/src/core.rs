@@ -179,7 +179,7 @@ pub struct Core {
     pub(crate) kept_syns: Vec<Vec<u8>>,
     /// The process ends, and leaves what it can to others.
     pub(crate) ends: bool,
-    /// What belongs to nothing is answered by a reset. Not while it may be a late copy.
+    /// A segment that belongs to nothing is answered by a reset. Not while it may be a late copy.
     pub(crate) refuses: bool,
     /// When dates may be looked through again.
     pub(crate) revise_at: Instant,

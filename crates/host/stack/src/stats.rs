@@ -53,7 +53,7 @@ base::names! {
         Pieces: "drop_pieces", "A packet in several frames whose pieces do not fit together.",
         NoFlow: "drop_no_flow", "Belongs to no connection or listener.",
         AnothersFlow: "drop_anothers_flow", "Of a port that processes share: another one's to answer.",
-        MovedFlow: "drop_moved_flow", "Of a port that processes share: of no flow, where another one answered until lately.",
+        MovedFlow: "drop_moved_flow", "Of a port that processes share: of no flow, and another one answered lately.",
         BadSyn: "drop_bad_syn", "A SYN that no connection may come of.",
         Signature: "drop_signature", "Without the signature that is demanded, or with a wrong or unexpected one.",
         BacklogFull: "drop_backlog_full", "The listener has as many connections as it wants.",

@@ -103,7 +103,7 @@ impl Connection {
         let mtu = told.max(least);
         let is_passive = self.state() == State::SynReceived && !self.bits.has(Bits::ACTIVE);
         if is_passive && !self.is_early() {
-            // Only a SYN-ACK has left, which every path has room for (RFC 5927, section 7.2).
+            // Only a SYN-ACK has left, which every path has room for: a forged message.
             cx.counters.icmp_ignored += 1;
             return;
         }

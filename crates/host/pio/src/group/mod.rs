@@ -3,8 +3,8 @@
 //! ```text
 //!   segment to the shared port -> bucket of the peer's address and port, by a hash with a key of the group's own
 //!      flow known here ............................. its connection, whichever member has the bucket
-//!      flow unknown, bucket ours, flow unclaimed .... ours: a SYN begins a connection, others earn a RST; none for some
-//!                                                     seconds after the bucket came here: copies may be late
+//!      flow unknown, bucket ours, flow unclaimed .... ours: a SYN begins a connection, others earn a RST;
+//!                                                     none for three seconds after the bucket came here
 //!      flow unknown otherwise ...................... silence: it is another member's
 //! ```
 //! While a bucket moves, both members get its SYNs. The heir keeps them and asks again when it has the bucket: then it

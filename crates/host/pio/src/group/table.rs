@@ -10,7 +10,7 @@
 //!       896..960       process of each member
 //!       960..1024      places of connections that are handed over (`handovers`)
 //!      1024..2048      beat of each member, on a cache line of its own: how often it has looked after the group
-//!      2048..2304      when each bucket came to its owner; 0 for one of a member that was killed, whose peers are to hear of it
+//!      2048..2304      when each bucket came to its owner; 0 for one of a member that was killed
 //!   20 KiB + 2 MiB n   flows of member n (`flows`); behind all of them the connections that are handed over
 //! ```
 //! A bucket's owner alone hands it over, between two packets of its own: so no moment exists at which two members take
@@ -487,7 +487,8 @@ impl Table {
         })
     }
 
-    /// Has the bucket of a flow come to its owner so lately that a segment may be one that the owner before has answered?
+    /// Has the bucket of a flow come to its owner so lately that a segment may be a copy which the owner before has
+    /// answered?
     pub(super) fn has_moved_lately(&self, key: &FlowKey) -> bool {
         let moved = self.get(MOVED + self.bucket(key));
         moved != 0 && sys::monotonic().as_nanos().wrapping_sub(moved) < LATE_MAX_NANOS

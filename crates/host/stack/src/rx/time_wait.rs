@@ -52,8 +52,8 @@ impl Core {
             TimeWaitAnswer::Remove => self.end_time_wait(now, entry),
             TimeWaitAnswer::Reuse { isn_above } => {
                 self.stats.time_wait_reused += 1;
-                // At no moment may the flow be told to be gone: another process that shares the port has this SYN as well,
-                // and would answer it.
+                // At no moment may the flow be told to be gone: another process that shares the port has this SYN, and
+                // would answer it.
                 self.ports.hold(self.port.io.as_mut(), sender.key);
                 self.end_time_wait(now, entry);
                 self.on_unmatched(now, sender, segment, Some(isn_above));
