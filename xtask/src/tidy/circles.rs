@@ -21,7 +21,7 @@ const LARGEST: &[(&str, usize)] = &[
     ("cc", 3),
     ("pio", 7),
     ("trace", 3),
-    ("sock", 5),
+    ("sock", 4),
     ("emu", 3),
     ("drill", 8),
     ("lab", 11),

@@ -49,7 +49,7 @@ extern "C" fn ends_at_last() {
 
 extern "C" fn ends() {
     if pump::owes() || pump::lends() {
-        // The C library empties its streams after this; one of them may be over a connection, or a socket that is closed.
+        // The C library empties its streams after this; one may be over a connection, or a socket that is closed.
         // SAFETY: NULL means all.
         unsafe { libc::fflush(std::ptr::null_mut()) };
     }

@@ -1,8 +1,8 @@
 //! How connections and listeners of applications begin and end on the stack thread.
 
 use super::super::message::{BY_STACK, Event, RingPair, Rings};
-use super::record::{Listener, Record, Stream};
-use super::{NONE, Worker, set};
+use super::record::{Listener, NONE, Record, Stream};
+use super::{Worker, set};
 use base::{Endpoint, Instant};
 use stack::{ConnId, Connect, Core, Listen, ListenerId, OpError};
 use tcp::Shutdown;

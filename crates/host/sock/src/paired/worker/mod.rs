@@ -9,13 +9,11 @@ use super::link::LinkEnd;
 use super::message::{BY_STACK, Call, Change, Command, Event, Reply, RingPool};
 use base::{Instant, Slab};
 use cc::TunableError;
-use record::{Listener, Record, Stream};
+use record::{Listener, NONE, Record, Stream};
 use stack::{Core, Notice, OpError};
 use tcp::Events;
 use tcp::auth::KeyError;
 
-/// No record.
-const NONE: u32 = u32::MAX;
 /// Most commands taken from one application per turn.
 const COMMANDS: usize = 1_024;
 
@@ -261,7 +259,7 @@ impl Worker {
     }
 
     #[cfg(test)]
-    pub(in crate::paired) fn blocks_made(&self) -> usize {
+    pub(super) fn blocks_made(&self) -> usize {
         self.blocks.made()
     }
 

@@ -2,12 +2,14 @@
 
 use super::super::blocks::{InBlock, Lending, Lent};
 use super::super::message::{Event, Mark, Status};
-use super::NONE;
 use base::Instant;
 use ring::bytes::{ByteConsumer, ByteProducer};
 use stack::{ConnId, Core, ListenerId};
 use std::collections::VecDeque;
 use tcp::{Events, Hints, ReadError, State, WriteError};
+
+/// No record.
+pub(super) const NONE: u32 = u32::MAX;
 
 /// An owner of something in the core; its index is the owner's handle there.
 pub(super) enum Record {
