@@ -18,7 +18,7 @@ use wire::tcp::{Flags, Header, Options};
 
 const HTTP: Endpoint = Endpoint::new(SERVER, PORT);
 
-/// What the other processes say, and what they hear.
+/// The other processes: their answers, and what they hear.
 struct Others {
     answerer: Answerer,
     /// Flows that are told, and how often none was.
