@@ -120,7 +120,7 @@ struct Kept {
     packets: RxBatch,
     /// Places of the packets of adopted payloads.
     places: Vec<u16>,
-    /// Its payloads, and the number of the first of them.
+    /// Its payloads, once it is shared, and the number of the first of them.
     payloads: Vec<Payload>,
     first: u32,
 }
@@ -273,15 +273,19 @@ impl Adopted {
         fresh.places.clear();
         core::mem::swap(&mut fresh.places, &mut self.places);
         fresh.payloads.clear();
-        fresh.payloads.extend_from_slice(&self.payloads[self.first as usize..]);
         fresh.first = core::mem::replace(&mut self.first, self.payloads.len() as u32);
         self.batches.push(kept);
     }
 
     /// Shares at most `max` bytes of a connection's payloads from one on, as far as they lie in one batch.
-    fn share(&self, first: u32, max: u32) -> Option<FrameBytes> {
+    fn share(&mut self, first: u32, max: u32) -> Option<FrameBytes> {
         let Payload { batch, done, .. } = *self.payloads.get(first as usize)?;
-        let kept = self.batches.get(batch as usize)?.clone();
+        let behind = self.batches.get(batch as usize + 1).map_or(self.first, |next| next.first);
+        let kept = self.batches.get_mut(batch as usize)?;
+        if let Some(kept) = Arc::get_mut(kept).filter(|kept| kept.payloads.is_empty()) {
+            kept.payloads.extend_from_slice(&self.payloads[kept.first as usize..behind as usize]);
+        }
+        let kept = kept.clone();
         let here = self.from(first).take_while(|payload| payload.batch == batch);
         let len = here.map(|payload| payload.bytes - payload.done).sum::<u32>().min(max);
         Some(FrameBytes { kept, number: first, done, len })
@@ -304,7 +308,7 @@ impl Adopted {
     /// Is nothing adopted, nor would a turn change anything?
     #[inline]
     fn is_idle(&self) -> bool {
-        self.payloads.is_empty() && self.pause == 0 && self.shared.is_empty()
+        self.frames == 0 && self.pause == 0
     }
 
     /// Is everything read that was adopted?
