@@ -431,7 +431,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let acknowledged = |lines: &[String]| lines.first().and_then(|line| ack_of(line));
         let kernel = acknowledged(&case.difference.kernel);
         let ours = acknowledged(&case.difference.ours).map_or(0, |ack| ack.wrapping_sub(syn));
-        case.called(Call::Connect)
+        (case.called(Call::Connect) || case.is_half_open)
             && case.sends(Flags::SYN)
             && case.sends(Flags::ACK)
             && kernel == Some(syn)

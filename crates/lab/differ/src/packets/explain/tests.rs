@@ -177,6 +177,23 @@ fn what_comes_with_a_syn_ack_is_taken_here_alone() {
 }
 
 #[test]
+fn what_comes_with_a_syn_ack_to_a_half_open_connection_is_taken_here_alone() {
+    let ack = |ack| moment(&[(0, &packet(Flags::ACK, 1, 0, Some(ack), 60_000))]);
+    let judged = |is_open: bool, len, ours| {
+        let (mut steps, mut common) = opened();
+        if !is_open {
+            steps.pop();
+            common.pop();
+        }
+        steps.push(send(packet(SYN_ACK, 0, len, Some(1), 65_535)));
+        judge_last(steps, &common, ack(1), ack(ours))
+    };
+    assert_eq!(judged(false, 10, 11), (vec!["synack_text"], false));
+    assert!(judged(false, 10, 12).1, "more than came");
+    assert!(judged(true, 10, 11).1, "the connection is established");
+}
+
+#[test]
 fn a_reset_at_the_end_of_a_told_block_is_taken_by_the_kernel_alone() {
     let block = |end| TcpOption::Sack(vec![Range { start: 101, end }]);
     let ack = stamped(packet(Flags::ACK, 1, 0, Some(1), 60_000), 1_010);
