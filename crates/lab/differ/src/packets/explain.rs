@@ -471,8 +471,14 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let start = case.segment.and_then(|tcp| tcp.seq).map_or(0, |range| range.start);
         let is_apart = is_closed || case.is_at_last_block(start);
         // The connection has ended on one of the two.
-        let is_over = |lines: &[String]| Case::only(lines, &["R ", "R. ", "= "]);
-        let is_ended = is_over(&case.difference.kernel) || is_over(&case.difference.ours);
+        let is_over = |lines: &[String]| Case::only(lines, &["R ", "R. ", "= ", "ends in []"]);
+        // Or a SYN opens another one there.
+        let answers = |lines: &[String], start| !lines.is_empty() && Case::only(lines, &[start]);
+        let is_anew = |a: &[String], b: &[String]| answers(a, "S. ") && answers(b, ". ");
+        let (kernel, ours) = (&case.difference.kernel, &case.difference.ours);
+        let is_ended = is_over(kernel)
+            || is_over(ours)
+            || case.sends(Flags::SYN) && (is_anew(kernel, ours) || is_anew(ours, kernel));
         case.is_reset_apart && is_ended
             || case.is_reset_now && is_one
             || is_apart && case.sends(Flags::RST) && is_now

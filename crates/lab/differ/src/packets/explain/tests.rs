@@ -222,6 +222,46 @@ fn a_reset_at_the_end_of_a_told_block_is_taken_by_the_kernel_alone() {
 }
 
 #[test]
+fn a_syn_opens_another_connection_where_a_reset_at_the_fin_was_taken() {
+    let ack = packet(Flags::ACK, 1, 0, Some(2), 60_000);
+    let judged = |seq, kernel: &Packet| {
+        let (mut steps, mut common) = opened();
+        steps.push(send(packet(Flags::ACK | Flags::FIN, 1, 0, Some(1), 65_535)));
+        common.push(moment(&[(0, &ack)]));
+        steps.push(send(packet(Flags::RST, seq, 0, None, 0)));
+        common.push(Moment::default());
+        steps.push(send(packet(Flags::SYN, 2, 0, None, 65_535)));
+        judge_last(steps, &common, moment(&[(0, kernel)]), moment(&[(0, &ack)]))
+    };
+    let syn_ack = packet(SYN_ACK, 0, 0, Some(3), 65_535);
+    assert_eq!(judged(1, &syn_ack), (vec!["reset_apart"], false));
+    assert!(judged(9, &syn_ack).1, "not the number of the FIN");
+    assert!(judged(1, &packet(Flags::ACK, 1, 0, Some(3), 60_000)).1, "no other connection");
+}
+
+#[test]
+fn a_half_open_connection_that_an_old_reset_ended_is_gone_here_alone() {
+    let judged = |val| {
+        let (mut steps, mut common) = opened();
+        (steps.pop(), common.pop());
+        steps.push(send(stamped(packet(Flags::RST | Flags::ACK, 1, 0, Some(1), 0), val)));
+        common.push(Moment::default());
+        let pauses = steps.iter().map(Step::pause).chain([Duration::from_millis(450)]).collect::<Vec<_>>();
+        let trace = |end: &str| Trace {
+            moments: common.clone(),
+            pauses: pauses.clone(),
+            end: end.into(),
+            ..Trace::default()
+        };
+        let (kernel, ours) = (trace("SYN-RECEIVED"), trace(""));
+        let verdict = judge(&Input { seed: 0, isn: 0, v6: false, steps }, &kernel, &ours);
+        (verdict.explained.iter().map(|row| row.key).collect::<Vec<_>>(), verdict.open.is_some())
+    };
+    assert_eq!(judged(50), (vec!["reset_apart"], false));
+    assert!(judged(150).1, "the timestamp is new");
+}
+
+#[test]
 fn what_a_half_open_connection_does_after_another_echo() {
     let ack = packet(Flags::ACK, 1, 0, Some(1), 60_000);
     let data = packet(Flags::ACK, 1, 100, Some(1), 60_000);
