@@ -1,7 +1,7 @@
 //! Waiting for the events of a set.
 
 use super::{told_as, waited_for};
-use crate::boundary::{Outcome, Refused, guard, inside, is_inside, set_errno};
+use crate::boundary::{Outcome, Refused, errno, guard, inside, is_inside, set_errno};
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::{answered, real};
 use crate::signals::Ran;
@@ -234,10 +234,12 @@ unsafe fn wait_kernels(
     set.falls_asleep();
     let asleep = Asleep(set);
     let n = is_the_kernels_alone(set).then(kernels);
+    // The bell finds no memory either. An event of the program's stays in the kernel's set.
+    let is_nowhere = n == Some(-1) && errno() == libc::EFAULT;
     drop(asleep);
     // SAFETY: what the kernel has filled in.
     let n = n.map(|n| unsafe { as_told(set, epfd, events, n) });
-    n.filter(|n| *n != 0 || is_the_kernels_alone(set))
+    n.filter(|n| *n != 0 && !is_nowhere || is_the_kernels_alone(set))
 }
 
 /// Sets of the kernel's alone that a poll waits for. What brings something of ours into one of them wakes it.
