@@ -74,9 +74,12 @@ impl Binding {
         self.overlaps(other) && !shared_port && !shared_addr
     }
 
+    /// Returns the claim, which is the same while the socket lives: at one address a listener is of one family, whatever
+    /// its bind asked for.
     fn claim(&self) -> PortClaim {
         let Endpoint { addr, port } = self.local;
-        PortClaim { addr, port, reuse_port: self.reuse_port, ephemeral: false, v6_only: self.v6_only }
+        let v6_only = self.v6_only && addr.is_unspecified();
+        PortClaim { addr, port, reuse_port: self.reuse_port, ephemeral: false, v6_only }
     }
 }
 

@@ -89,6 +89,24 @@ fn an_observer_with_many_addresses_cannot_count_connections_to_others() {
     }
 }
 
+/// A bind asks for both families, and the listener is of IPv6 alone by then.
+#[test]
+fn a_listener_at_one_ipv6_address_that_ends_beside_a_connection_keeps_its_claim() {
+    let mut host = Host::new(true, 1);
+    let (now, own) = (Instant::from_secs(1), Endpoint::new(Addr::v6([0xfd; 16]), 80));
+    let bind = |v6_only| Binding { local: own, reuse_addr: true, reuse_port: false, v6_only, listening: false };
+    host.ports.bind(&mut host.kernel, bind(false)).expect("bind");
+    host.ports.listen(own, false, true).expect("listen");
+    let key = FlowKey::new(own, Endpoint::new(own.addr, 40_000));
+    host.ports.hold(&mut host.kernel, &key);
+    host.ports.unbind(&mut host.kernel, now, own, true);
+    assert_eq!(host.ports.bind(&mut host.kernel, bind(true)), Ok(own));
+    assert_eq!(host.kernel.granted.len(), 1);
+    host.ports.let_go(&mut host.kernel, now, &key);
+    host.ports.unbind(&mut host.kernel, now, own, false);
+    assert!(host.kernel.granted.is_empty() && host.ports.claimed() == 0);
+}
+
 /// RFC 6056, 3.1-2.
 #[test]
 fn ports_of_one_destination_come_back_late_and_their_steps_vary() {
