@@ -109,7 +109,8 @@ fn has_error(ctx: &Context, fd: Fd) -> Outcome<bool> {
 fn take_error(ctx: &Context, fd: Fd) -> Outcome<()> {
     let sockets = ctx.sockets()?;
     match sockets.recv(fd, &mut [], RecvFlags { dont_wait: true, ..RecvFlags::default() }) {
-        Ok(_) | Err(Errno::EAGAIN) => {}
+        // That nothing is connected is no pending error: the message and the flags come before it.
+        Ok(_) | Err(Errno::EAGAIN | Errno::ENOTCONN) => {}
         Err(e) => return Err(e.into()),
     }
     if has_error(ctx, fd)? {
