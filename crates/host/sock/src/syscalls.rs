@@ -588,8 +588,9 @@ impl<T: Transport> Engine<T> {
             let put = if check(sent + taken, len) {
                 self.put(fd, &rest[..len], hints)
             } else {
-                // A socket that could not send anyway says so before the memory is blamed, as on Linux.
-                self.put(fd, &[], None).and(Err(Errno::EFAULT))
+                // A socket that could not send anyway, or is full, says so before the memory is blamed, as on Linux.
+                let why = if room == 0 { Errno::EAGAIN } else { Errno::EFAULT };
+                self.put(fd, &[], None).and(Err(why))
             };
             match put {
                 Ok(n) => taken += n,
