@@ -74,8 +74,8 @@ impl Binding {
         self.overlaps(other) && !shared_port && !shared_addr
     }
 
-    /// Returns the claim, which is the same while the socket lives: at one address a listener is of one family, whatever
-    /// its bind asked for.
+    /// Returns the claim, which is the same while the socket lives: at one address a listener is of one family,
+    /// whatever its bind asked for.
     fn claim(&self) -> PortClaim {
         let Endpoint { addr, port } = self.local;
         let v6_only = self.v6_only && addr.is_unspecified();
