@@ -187,6 +187,13 @@ pub const ROWS: &[Row] = &[
                  kernel's loopback (LAUNCHER.md). bind(2) of a new socket succeeds there.",
     },
     Row {
+        name: "the loopback beside a connection that was accepted",
+        kind: CALLS,
+        key: "bind to the loopback*, where a connection was accepted: 0 | -1 EADDRINUSE",
+        reason: "The kernel keeps a listener's port for the stack, at the address that the program had bound, until \
+                 its last connection is over (LAUNCHER.md). On Linux those keep their own address alone.",
+    },
+    Row {
         name: "duplicates in SACK blocks",
         kind: Kind::Packets,
         key: "duplicate_block",

@@ -64,6 +64,9 @@ struct Walk {
     corked: BTreeSet<File>,
     /// Sockets of which TCP_INQ was set while a read slept.
     counted: BTreeSet<File>,
+    /// Ports at which the program has accepted connections, and sockets with SO_REUSEADDR.
+    accepted: BTreeSet<i64>,
+    reusing: BTreeSet<File>,
 }
 
 /// A call that slept, and the step that woke it.
@@ -174,6 +177,9 @@ impl Walk {
                 self.read_shut.extend(file.filter(|_| second != 1));
             }
             "setopt" if sets_mark(step) => self.marked.extend(self.slots.get(&first).copied()),
+            "setopt" if (second, step.arg(2)) == (1, libc::SO_REUSEADDR.into()) => {
+                self.reusing.extend(self.slots.get(&first).copied());
+            }
             "setopt" if (second, step.arg(2)) == (6, libc::TCP_CORK.into()) => {
                 if let Some(file) = self.slots.get(&first) {
                     _ = match step.arg(4) as i32 {
@@ -256,6 +262,7 @@ impl Walk {
                 }
                 self.slots.insert(second, file);
                 self.joined.insert(file);
+                self.accepted.extend(port);
                 if let (Some(port), None) = (port, known) {
                     self.accepting.entry(port).or_default().push_back(file);
                 }
@@ -406,6 +413,9 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
             ", of Multipath TCP"
         }
         () if name == "bind" && concerns(&walk.joined) => ", once connected",
+        () if name == "bind" && walk.accepted.contains(&steps[at].arg(2)) && !concerns(&walk.reusing) => {
+            ", where a connection was accepted"
+        }
         // What the peer has, what is not sent yet, and how the peer's close ends the connection.
         () if concerns(&walk.heard)
             && (name == "precv" || asks_unsent(&steps[at]) || concerns(&walk.hung_up)) =>

@@ -264,3 +264,23 @@ fn waits_for_one_set_share_it_and_not_what_it_watches() {
     assert_eq!(circumstance(&steps, 10, &lines, false), ", several reads asleep");
     assert_eq!(circumstance(&steps, 12, &lines, false), "");
 }
+
+#[test]
+fn a_port_at_which_a_connection_was_accepted_is_known_unless_its_address_is_to_be_used_again() {
+    let steps = steps(&[
+        ("socket", &[0, 2, 1, 0]),
+        ("bind", &[0, 1, 1, -1]),
+        ("listen", &[0, 0]),
+        ("pconnect", &[0, 2, 1]),
+        ("accept", &[0, 1, 1, 1]),
+        ("close", &[0]),
+        ("socket", &[2, 2, 1, 0]),
+        ("bind", &[2, 3, 1, -1]),
+        ("socket", &[3, 2, 1, 0]),
+        ("bind", &[3, 3, 2, -1]),
+        ("setopt", &[3, 1, 2, 4, 1, 0, 0]),
+        ("bind", &[3, 3, 1, -1]),
+    ]);
+    let of = |at: usize| circumstance(&steps, at, &[], false);
+    assert_eq!([1, 7, 9, 11].map(of), ["", ", where a connection was accepted", "", ""]);
+}

@@ -49,4 +49,8 @@ fn rows_about_a_connection_explain_their_results_alone() {
         assert_eq!(name(&key), Some("a wait beside a read that takes all"));
     }
     assert_eq!(name("poll: woke: 1 0x1 | asleep"), None);
+    let bind = "bind to the loopback, where a connection was accepted: 0 | -1 EADDRINUSE";
+    assert_eq!(name(bind), Some("the loopback beside a connection that was accepted"));
+    assert_eq!(name("bind to the loopback, where a connection was accepted: 0 | -1 EINVAL"), None);
+    assert_eq!(name("bind to the loopback: 0 | -1 EADDRINUSE"), None);
 }
