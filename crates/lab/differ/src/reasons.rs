@@ -73,6 +73,12 @@ pub const ROWS: &[Row] = &[
                  what was not acknowledged, and after connect(2) to AF_UNSPEC a number of its own.",
     },
     Row {
+        name: "SIOCOUTQNSD after a reset",
+        kind: Kind::Calls { goes_on: true },
+        key: "ioctl 0x894b, one end closed: 0 * | 0 0",
+        reason: "As `SIOCOUTQ` (RFC 9293, section 3.10.7.4): Linux counts what was not sent when the reset came.",
+    },
+    Row {
         name: "the protocol of a Multipath TCP socket",
         kind: Kind::Calls { goes_on: true },
         key: "getsockopt SO_PROTOCOL, of Multipath TCP: 0 len ? 0x0601* | 0 len ? 0x0600*",
@@ -190,8 +196,7 @@ pub const ROWS: &[Row] = &[
         name: "the loopback beside a connection that was accepted",
         kind: CALLS,
         key: "bind to the loopback*, where a connection was accepted: 0 | -1 EADDRINUSE",
-        reason: "The kernel keeps a listener's port for the stack, at the address that the program had bound, until \
-                 its last connection is over (LAUNCHER.md). On Linux those keep their own address alone.",
+        reason: "A listener's port is kept with its address until its last connection is over (LAUNCHER.md).",
     },
     Row {
         name: "duplicates in SACK blocks",

@@ -49,6 +49,10 @@ fn rows_about_a_connection_explain_their_results_alone() {
         assert_eq!(name(&key), Some("a wait beside a read that takes all"));
     }
     assert_eq!(name("poll: woke: 1 0x1 | asleep"), None);
+    let unsent = "ioctl 0x894b, one end closed: 0";
+    assert_eq!(name(&format!("{unsent} 551 | 0 0")), Some("SIOCOUTQNSD after a reset"));
+    assert_eq!(name(&format!("{unsent} 551 | 0 7")), None);
+    assert_eq!(name("ioctl 0x894b: 0 551 | 0 0"), None);
     let bind = "bind to the loopback, where a connection was accepted: 0 | -1 EADDRINUSE";
     assert_eq!(name(bind), Some("the loopback beside a connection that was accepted"));
     assert_eq!(name("bind to the loopback, where a connection was accepted: 0 | -1 EINVAL"), None);
