@@ -94,7 +94,8 @@ fn an_observer_with_many_addresses_cannot_count_connections_to_others() {
 fn a_listener_at_one_ipv6_address_that_ends_beside_a_connection_keeps_its_claim() {
     let mut host = Host::new(true, 1);
     let (now, own) = (Instant::from_secs(1), Endpoint::new(Addr::v6([0xfd; 16]), 80));
-    let bind = |v6_only| Binding { local: own, reuse_addr: true, reuse_port: false, v6_only, listening: false };
+    let bind =
+        |v6_only| Binding { local: own, reuse_addr: true, reuse_port: false, v6_only, listening: false };
     host.ports.bind(&mut host.kernel, bind(false)).expect("bind");
     host.ports.listen(own, false, true).expect("listen");
     let key = FlowKey::new(own, Endpoint::new(own.addr, 40_000));

@@ -243,7 +243,7 @@ fn a_syn_opens_another_connection_where_a_reset_at_the_fin_was_taken() {
 fn a_half_open_connection_that_an_old_reset_ended_is_gone_here_alone() {
     let judged = |val| {
         let (mut steps, mut common) = opened();
-        (steps.pop(), common.pop());
+        _ = (steps.pop(), common.pop());
         steps.push(send(stamped(packet(Flags::RST | Flags::ACK, 1, 0, Some(1), 0), val)));
         common.push(Moment::default());
         let pauses = steps.iter().map(Step::pause).chain([Duration::from_millis(450)]).collect::<Vec<_>>();
