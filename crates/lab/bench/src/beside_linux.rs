@@ -83,7 +83,7 @@ impl Row {
     /// Pairs to run. Where packets change places by chance three pairs tell little: a few segments more or less come
     /// twice from run to run.
     fn pairs(&self, rounds: u32) -> u32 {
-        let by_chance = self.task.spec.path.as_ref().is_some_and(|path| path.down.reorder > 0.0);
+        let by_chance = self.task.spec.path.as_ref().is_some_and(|path| path.reorder > 0.0);
         if by_chance { rounds * PAIRS_BY_CHANCE } else { rounds }
     }
 }

@@ -64,7 +64,7 @@ impl Path {
         within(place, "up_kbit", self.up_kbit.unwrap_or(0.0), 0.0, RATE_MAX)?;
         within(place, "mtu", self.mtu.into(), 68.0, 65_535.0)?;
         within(place, "count", self.count.into(), 0.0, crate::hops::HOPS_MAX.into())?;
-        ills(place, &self.down)?;
+        ills(place, &self.ills())?;
         ills(&format!("{place}.up"), &self.up)
     }
 }

@@ -26,7 +26,7 @@ pub fn pipes(path: &Path) -> Result<[PipeConfig; 2], SpecError> {
     path.check_bounds("path")?;
     let up_kbit = path.up_kbit.unwrap_or(path.down_kbit);
     Ok([
-        way(path.down_kbit, &path.queue, &path.down, "path")?,
+        way(path.down_kbit, &path.queue, &path.ills(), "path")?,
         way(up_kbit, path.up_queue.as_ref().unwrap_or(&path.queue), &path.up, "path.up")?,
     ])
 }

@@ -100,9 +100,42 @@ pub struct Path {
     pub queue: String,
     /// Room before the line of the way back; the same if absent.
     pub up_queue: Option<String>,
-    /// Impairments of packets to the receivers; their keys stand beside the path's.
-    #[serde(flatten)]
-    pub down: Ills,
+    /// To the receivers, this and the next eleven: see [`Ills`].
+    #[serde(default = "none")]
+    pub aqm: String,
+    /// See there.
+    #[serde(default)]
+    pub loss: f64,
+    /// See there.
+    #[serde(default)]
+    pub every: u64,
+    /// See there.
+    #[serde(default = "none")]
+    pub bursts: String,
+    /// See there.
+    #[serde(default = "none")]
+    pub discard: String,
+    /// See there.
+    #[serde(default = "none")]
+    pub hold: String,
+    /// See there.
+    #[serde(default)]
+    pub hold_ms: f64,
+    /// See there.
+    #[serde(default)]
+    pub jitter_ms: f64,
+    /// See there.
+    #[serde(default)]
+    pub reorder: f64,
+    /// See there.
+    #[serde(default)]
+    pub reorder_ms: f64,
+    /// See there.
+    #[serde(default)]
+    pub duplicate: f64,
+    /// See there.
+    #[serde(default)]
+    pub corrupt: f64,
     /// Impairments of packets on the way back.
     #[serde(default)]
     pub up: Ills,
@@ -112,6 +145,26 @@ pub struct Path {
     /// So many like this in a row.
     #[serde(default = "one")]
     pub count: u32,
+}
+
+impl Path {
+    /// Returns the impairments of packets to the receivers.
+    pub fn ills(&self) -> Ills {
+        Ills {
+            aqm: self.aqm.clone(),
+            loss: self.loss,
+            every: self.every,
+            bursts: self.bursts.clone(),
+            discard: self.discard.clone(),
+            hold: self.hold.clone(),
+            hold_ms: self.hold_ms,
+            jitter_ms: self.jitter_ms,
+            reorder: self.reorder,
+            reorder_ms: self.reorder_ms,
+            duplicate: self.duplicate,
+            corrupt: self.corrupt,
+        }
+    }
 }
 
 /// Impairments in one direction of a path. Probabilities are from 0 to 1, for each packet.
