@@ -47,11 +47,6 @@ impl Blocks {
         wanted.min(self.free.len() * BLOCK)
     }
 
-    #[cfg(test)]
-    pub(super) fn made(&self) -> usize {
-        self.free.len() + self.lent.len()
-    }
-
     /// Finds or makes one more free block. Returns false if there is none.
     fn find(&mut self) -> bool {
         for _ in 0..LOOKS.min(self.lent.len()) {

@@ -258,11 +258,6 @@ impl Worker {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn blocks_made(&self) -> usize {
-        self.blocks.made()
-    }
-
     fn say(&mut self, link: u32, event: Event) {
         if let Some(end) = self.links.get_mut(link) {
             end.say(event);
