@@ -209,6 +209,9 @@ static void on_a_device(void)
             told(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "ms0", 4), "%s, SO_BINDTODEVICE", when);
         }
         from_itself(when);
+        /* The last ACK of a handshake may be on its way. */
+        struct pollfd row = { .fd = fd, .events = POLLIN };
+        poll(&row, 1, 2000);
         int waits = 0;
         while ((conn = accept(fd, NULL, NULL)) >= 0) {
             waits++;
