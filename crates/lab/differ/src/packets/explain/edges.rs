@@ -1,8 +1,9 @@
 //! Goal: rows about windows, ends and timers explain what their reasons say and nothing beside it.
 use super::super::input::Switch;
-use super::super::trace::{Moment, Seen};
+use super::super::trace::Moment;
+use super::tests::{call, judge_last, moment, packet, send};
 use super::*;
-use drill::lang::{Direction, Icmp, IpInfo, Packet, Quoted, Segment, Span, TcpOption};
+use drill::lang::{Icmp, Packet, Quoted, Span, TcpOption};
 
 const ACK: u8 = Flags::ACK;
 const FIN_ACK: u8 = Flags::ACK | Flags::FIN;
@@ -11,37 +12,12 @@ const RST: u8 = Flags::RST;
 
 /// A segment with the numbers `seq` to `seq + len`.
 fn seg(bits: u8, seq: u32, len: u32, ack: u32, window: u16) -> Packet {
-    let flags = Flags { bits, ..Flags::default() };
-    let tcp = Segment {
-        ports: None,
-        flags,
-        seq: Some(Range { start: seq, end: seq.wrapping_add(len) }),
-        len,
-        absolute: false,
-        ack: flags.has(ACK).then_some(ack),
-        window: Some(window),
-        urgent: None,
-        options: None,
-        udp: None,
-    };
-    Packet { direction: Direction::Out, outer: Vec::new(), ip: IpInfo::default(), body: Body::Tcp(tcp) }
-}
-
-fn peer(packet: Packet) -> Step {
-    Step { after: 10, action: Action::Send(Box::new(packet), Echo::Latest(0)) }
-}
-
-fn calls(call: Call) -> Step {
-    Step { after: 10, action: Action::Call(call) }
+    packet(bits, seq, len, (bits & ACK != 0).then_some(ack), window)
 }
 
 /// Packets that an end sent, each so many milliseconds after the step.
 fn sends(packets: &[(u64, Packet)]) -> Moment {
-    let seen = packets.iter().map(|(at, packet)| {
-        let at = Duration::from_millis(*at);
-        Seen { at, gap: at, unread: Duration::ZERO, packet: packet.clone() }
-    });
-    Moment { answer: None, seen: seen.collect() }
+    moment(&packets.iter().map(|(at, packet)| (*at, packet)).collect::<Vec<_>>())
 }
 
 fn answers(answer: &str) -> Moment {
@@ -54,37 +30,30 @@ type Story = Vec<(Step, Moment)>;
 /// A connection that the peer has opened.
 fn opened() -> Story {
     let syn_ack = sends(&[(0, seg(SYN_ACK, 0, 0, 1, 65_535))]);
-    vec![(peer(seg(Flags::SYN, 0, 0, 0, 65_535)), syn_ack), (peer(seg(ACK, 1, 0, 1, 65_535)), sends(&[]))]
+    vec![(send(seg(Flags::SYN, 0, 0, 0, 65_535)), syn_ack), (send(seg(ACK, 1, 0, 1, 65_535)), sends(&[]))]
 }
 
 /// Adds a write of `count` segments of `len` bytes.
 fn wrote(mut story: Story, count: u32, len: u32) -> Story {
     let all: Vec<_> = (0..count).map(|n| (0, seg(ACK, 1 + n * len, len, 1, 65_535))).collect();
-    story.push((calls(Call::Write(count * len)), sends(&all)));
+    story.push((call(Call::Write(count * len)), sends(&all)));
     story
 }
 
 /// Returns the keys of the rows of what the kernel and this stack did after the last step, `None` where no row explains
 /// it.
 fn keys(story: Story, last: Step, kernel: Moment, ours: Moment) -> Option<Vec<&'static str>> {
-    let (steps, common): (Vec<_>, Vec<_>) = story.into_iter().unzip();
-    let steps: Vec<Step> = steps.into_iter().chain([last]).collect();
-    let pauses: Vec<_> = steps.iter().map(Step::pause).chain([Duration::from_millis(450)]).collect();
-    let trace = |last: Moment| Trace {
-        moments: common.iter().cloned().chain([last]).collect(),
-        pauses: pauses.clone(),
-        ..Trace::default()
-    };
-    let (kernel, ours) = (trace(kernel), trace(ours));
-    let verdict = judge(&Input { seed: 0, isn: 0, v6: false, steps }, &kernel, &ours);
-    verdict.open.is_none().then(|| verdict.explained.iter().map(|row| row.key).collect())
+    let (mut steps, common): (Vec<_>, Vec<_>) = story.into_iter().unzip();
+    steps.push(last);
+    let (keys, is_open) = judge_last(steps, &common, kernel, ours);
+    (!is_open).then_some(keys)
 }
 
 #[test]
 fn an_acknowledgment_lies_within_a_window_that_equal_numbers_lowered() {
     let ack = |at| sends(&[(0, seg(ACK, at, 0, 1, 65_535))]);
     let judged = |window, ours| {
-        keys(wrote(opened(), 5, 1_000), peer(seg(ACK, 1, 0, 1, window)), ack(5_001), ack(ours))
+        keys(wrote(opened(), 5, 1_000), send(seg(ACK, 1, 0, 1, window)), ack(5_001), ack(ours))
     };
     assert_eq!(judged(1, 2), Some(vec!["window_lowered"]));
     assert_eq!(judged(1, 3), None, "another number");
@@ -96,7 +65,7 @@ fn a_number_beyond_the_window_by_less_than_the_scale_is_changed_in_every_segment
     let judged = |window, bits| {
         let moment = |at| sends(&[(0, seg(bits, at, 0, 1, 65_535))]);
         let story = wrote(opened(), 1, 1_000);
-        keys(story, peer(seg(ACK, 2, 0, 1, window)), moment(1_001), moment(1 + u32::from(window)))
+        keys(story, send(seg(ACK, 2, 0, 1, window)), moment(1_001), moment(1 + u32::from(window)))
     };
     assert_eq!(judged(999, RST | ACK), Some(vec!["edge_by_scale"]));
     assert!(judged(873, ACK).is_some());
@@ -108,7 +77,7 @@ fn a_fin_waits_on_linux_while_as_many_segments_as_the_window_are_in_flight() {
     let fin = |at| (0, seg(FIN_ACK, at, 0, 1, 65_535));
     let judged = |count, kernel: &[(u64, Packet)], rest: &[(u64, Packet)]| {
         let ours = [&[fin(1 + count * 100)], rest].concat();
-        keys(wrote(opened(), count, 100), calls(Call::Close), sends(kernel), sends(&ours))
+        keys(wrote(opened(), count, 100), call(Call::Close), sends(kernel), sends(&ours))
     };
     let again = [(220, seg(ACK, 1, 100, 1, 65_535))];
     assert_eq!(judged(10, &[], &[]), Some(vec!["fin_beyond_window"]));
@@ -124,9 +93,9 @@ fn what_a_timer_lets_go_is_repeated_later_on_linux() {
     let byte = |at| (at, seg(ACK, 1, 1, 1, 65_535));
     let judged = |corks| {
         let mut story = opened();
-        story.push((calls(Call::Set(Switch::Cork(corks))), sends(&[])));
-        story.push((calls(Call::Write(1)), sends(&[byte(210), byte(420)])));
-        keys(story, calls(Call::Poll), sends(&[byte(400)]), sends(&[byte(150)]))
+        story.push((call(Call::Set(Switch::Cork(corks))), sends(&[])));
+        story.push((call(Call::Write(1)), sends(&[byte(210), byte(420)])));
+        keys(story, call(Call::Poll), sends(&[byte(400)]), sends(&[byte(150)]))
     };
     assert_eq!(judged(true), Some(vec!["forced_probe"]));
     assert_eq!(judged(false), None);
@@ -136,15 +105,15 @@ fn what_a_timer_lets_go_is_repeated_later_on_linux() {
 fn a_reset_of_crossed_syns_is_told_by_so_error_as_well() {
     let judged = |resets, ours| {
         let mut story = vec![
-            (calls(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))])),
-            (peer(seg(Flags::SYN, 0, 0, 0, 65_535)), sends(&[(0, seg(SYN_ACK, 0, 0, 1, 65_535))])),
+            (call(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))])),
+            (send(seg(Flags::SYN, 0, 0, 0, 65_535)), sends(&[(0, seg(SYN_ACK, 0, 0, 1, 65_535))])),
         ];
         if resets {
-            story.push((peer(seg(RST, 1, 0, 0, 0)), sends(&[])));
+            story.push((send(seg(RST, 1, 0, 0, 0)), sends(&[])));
         }
         // To what is gone.
-        story.push((peer(seg(ACK, 1, 0, 1, 65_535)), sends(&[(0, seg(RST, 1, 0, 0, 0))])));
-        keys(story, calls(Call::Error), answers("ECONNRESET"), answers(ours))
+        story.push((send(seg(ACK, 1, 0, 1, 65_535)), sends(&[(0, seg(RST, 1, 0, 0, 0))])));
+        keys(story, call(Call::Error), answers("ECONNRESET"), answers(ours))
     };
     assert_eq!(judged(true, "ECONNREFUSED"), Some(vec!["crossed_reset"]));
     assert_eq!(judged(true, "EPIPE"), None);
@@ -155,12 +124,12 @@ fn a_reset_of_crossed_syns_is_told_by_so_error_as_well() {
 fn another_syn_leaves_a_connection_half_open() {
     let judged = |syn: Packet| {
         let story = vec![
-            (calls(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))])),
-            (peer(seg(Flags::SYN, 0, 0, 0, 65_535)), sends(&[(0, seg(SYN_ACK, 0, 0, 1, 65_535))])),
-            (peer(syn), sends(&[(0, seg(ACK, 1, 0, 1, 65_535))])),
+            (call(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))])),
+            (send(seg(Flags::SYN, 0, 0, 0, 65_535)), sends(&[(0, seg(SYN_ACK, 0, 0, 1, 65_535))])),
+            (send(syn), sends(&[(0, seg(ACK, 1, 0, 1, 65_535))])),
         ];
         let fin = sends(&[(0, seg(FIN_ACK, 1, 0, 1, 65_535))]);
-        keys(story, calls(Call::Close), fin, sends(&[(300, seg(SYN_ACK, 0, 0, 1, 65_535))]))
+        keys(story, call(Call::Close), fin, sends(&[(300, seg(SYN_ACK, 0, 0, 1, 65_535))]))
     };
     assert_eq!(judged(seg(SYN_ACK, 1, 0, 1, 65_535)), Some(vec!["crossed_close"]));
     assert_ne!(judged(seg(SYN_ACK, 0, 0, 1, 65_535)), Some(vec!["crossed_close"]));
@@ -171,10 +140,10 @@ fn linux_sends_once_more_before_the_reset_that_text_for_a_closed_socket_gets() {
     let data = (0, seg(ACK, 2_001, 1_000, 1, 65_535));
     let judged = |len, ack, ours: u32| {
         let mut story = wrote(opened(), 2, 1_000);
-        story.push((calls(Call::Close), sends(&[])));
+        story.push((call(Call::Close), sends(&[])));
         let reset = |at| (0, seg(RST, at, 0, 0, 0));
         let kernel = sends(&[data.clone(), reset(ack)]);
-        keys(story, peer(seg(ACK, 1, len, ack, 65_535)), kernel, sends(&[reset(ours)]))
+        keys(story, send(seg(ACK, 1, len, ack, 65_535)), kernel, sends(&[reset(ours)]))
     };
     assert_eq!(judged(100, 1_001, 1_001), Some(vec!["sent_before_reset"]));
     assert_eq!(judged(100, 1_001, 1), None, "another reset");
@@ -184,8 +153,8 @@ fn linux_sends_once_more_before_the_reset_that_text_for_a_closed_socket_gets() {
 /// A connection in TIME-WAIT.
 fn over() -> Story {
     let mut story = opened();
-    story.push((calls(Call::Shutdown(Half::Write)), sends(&[(0, seg(FIN_ACK, 1, 0, 1, 65_535))])));
-    story.push((peer(seg(FIN_ACK, 1, 0, 2, 65_535)), sends(&[(0, seg(ACK, 2, 0, 2, 65_535))])));
+    story.push((call(Call::Shutdown(Half::Write)), sends(&[(0, seg(FIN_ACK, 1, 0, 1, 65_535))])));
+    story.push((send(seg(FIN_ACK, 1, 0, 2, 65_535)), sends(&[(0, seg(ACK, 2, 0, 2, 65_535))])));
     story
 }
 
@@ -193,9 +162,9 @@ fn over() -> Story {
 fn a_syn_with_fin_ends_time_wait_on_linux() {
     let judged = |bits| {
         let mut story = over();
-        story.push((peer(seg(bits, 9, 0, 0, 65_535)), sends(&[])));
+        story.push((send(seg(bits, 9, 0, 0, 65_535)), sends(&[])));
         let reset = sends(&[(0, seg(RST, 2, 0, 0, 0))]);
-        keys(story, peer(seg(ACK, 2, 0, 2, 65_535)), reset, sends(&[]))
+        keys(story, send(seg(ACK, 2, 0, 2, 65_535)), reset, sends(&[]))
     };
     assert_eq!(judged(Flags::SYN | Flags::FIN), Some(vec!["time_wait_syn_fin"]));
     assert_eq!(judged(Flags::FIN), None);
@@ -209,7 +178,7 @@ fn a_syn_with_a_timestamp_follows_a_connection_without_one() {
             tcp.options = Some(vec![TcpOption::Timestamps { val: Some(100), ecr: 0, absolute: false }]);
         }
         let kernel = sends(&[(0, seg(ACK, 2, 0, 2, 65_535))]);
-        keys(over(), peer(syn), kernel, sends(&[(0, seg(SYN_ACK, 0, 0, 3, 65_535))]))
+        keys(over(), send(syn), kernel, sends(&[(0, seg(SYN_ACK, 0, 0, 3, 65_535))]))
     };
     assert_eq!(judged(true), Some(vec!["time_wait_stamped_syn"]));
     assert_eq!(judged(false), None);
@@ -219,7 +188,7 @@ fn a_syn_with_a_timestamp_follows_a_connection_without_one() {
 fn an_acknowledgment_behind_a_hole_is_a_duplicate_here() {
     let fresh = sends(&[(0, seg(ACK, 2_001, 1_000, 1, 65_535))]);
     let judged = |seq, ack| {
-        keys(wrote(opened(), 2, 1_000), peer(seg(ACK, seq, 0, ack, 65_535)), sends(&[]), fresh.clone())
+        keys(wrote(opened(), 2, 1_000), send(seg(ACK, seq, 0, ack, 65_535)), sends(&[]), fresh.clone())
     };
     assert_eq!(judged(2, 1), Some(vec!["duplicate_behind"]));
     assert_eq!(judged(1, 1), None, "the number of the last window update");
@@ -230,10 +199,10 @@ fn an_acknowledgment_behind_a_hole_is_a_duplicate_here() {
 fn text_beside_the_acknowledgment_of_the_last_fin_is_answered_here_alone() {
     let judged = |ack| {
         let mut story = opened();
-        story.push((peer(seg(FIN_ACK, 1, 0, 1, 65_535)), sends(&[(0, seg(ACK, 1, 0, 2, 65_535))])));
-        story.push((calls(Call::Shutdown(Half::Write)), sends(&[(0, seg(FIN_ACK, 1, 0, 2, 65_535))])));
+        story.push((send(seg(FIN_ACK, 1, 0, 1, 65_535)), sends(&[(0, seg(ACK, 1, 0, 2, 65_535))])));
+        story.push((call(Call::Shutdown(Half::Write)), sends(&[(0, seg(FIN_ACK, 1, 0, 2, 65_535))])));
         let ours = sends(&[(0, seg(ACK, 2, 0, 2, 65_535))]);
-        keys(story, peer(seg(ACK, 1, 1, ack, 65_535)), sends(&[]), ours)
+        keys(story, send(seg(ACK, 1, 1, ack, 65_535)), sends(&[]), ours)
     };
     assert_eq!(judged(2), Some(vec!["text_beside_fin_ack"]));
     assert_eq!(judged(1), None);
@@ -243,12 +212,12 @@ fn text_beside_the_acknowledgment_of_the_last_fin_is_answered_here_alone() {
 fn every_segment_leaves_room_for_the_block_of_an_early_fin() {
     let judged = |bits, len| {
         let mut story = opened();
-        story.push((peer(seg(bits, 2, 1, 1, 65_535)), sends(&[(0, seg(ACK, 1, 0, 1, 65_535))])));
+        story.push((send(seg(bits, 2, 1, 1, 65_535)), sends(&[(0, seg(ACK, 1, 0, 1, 65_535))])));
         let data = |len| {
             let cut = |n| (0, seg(ACK, 1 + n * len, len, 1, 65_535));
             sends(&(0..10).map(cut).collect::<Vec<_>>())
         };
-        keys(story, calls(Call::Write(20_000)), data(len), data(1_000))
+        keys(story, call(Call::Write(20_000)), data(len), data(1_000))
     };
     assert_eq!(judged(FIN_ACK, 988), Some(vec!["block_with_fin"]));
     assert_eq!(judged(FIN_ACK, 950), None, "more than all blocks take");
@@ -266,7 +235,7 @@ fn a_repeated_syn_is_echoed_here_alone() {
     };
     let syn = |val| stamped(seg(Flags::SYN, 0, 0, 0, 65_535), val, 0);
     let answer = |ecr| sends(&[(0, stamped(seg(SYN_ACK, 0, 0, 1, 65_535), 1, ecr))]);
-    let judged = |ours| keys(vec![(peer(syn(100)), answer(100))], peer(syn(130)), answer(100), answer(ours));
+    let judged = |ours| keys(vec![(send(syn(100)), answer(100))], send(syn(130)), answer(100), answer(ours));
     assert_eq!(judged(130), Some(vec!["repeated_syn_echo"]));
     assert_eq!(judged(120), None);
 }
@@ -281,11 +250,11 @@ fn icmp(code: &str, mtu: Option<u32>, at: u32) -> Packet {
 #[test]
 fn an_icmp_error_about_a_syn_waits_in_linuxs_queue_beyond_the_attempt() {
     let judged = |fails_first| {
-        let error = (peer(icmp("host_prohibited", None, 0)), sends(&[]));
-        let late = (peer(seg(SYN_ACK, 0, 0, 1, 65_535)), sends(&[(0, seg(RST, 1, 0, 0, 0))]));
-        let mut story = vec![(calls(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))]))];
+        let error = (send(icmp("host_prohibited", None, 0)), sends(&[]));
+        let late = (send(seg(SYN_ACK, 0, 0, 1, 65_535)), sends(&[(0, seg(RST, 1, 0, 0, 0))]));
+        let mut story = vec![(call(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))]))];
         story.extend(if fails_first { [error, late] } else { [late, error] });
-        keys(story, calls(Call::Poll), answers("0x201d"), answers("0x2015"))
+        keys(story, call(Call::Poll), answers("0x201d"), answers("0x2015"))
     };
     assert_eq!(judged(true), Some(vec!["icmp_queued"]));
     assert_eq!(judged(false), None, "it came about an open connection");
@@ -296,8 +265,8 @@ fn a_half_open_connection_of_a_closed_listener_ends_with_a_reset_here() {
     let judged = |closes| {
         let mut story = opened();
         story.pop();
-        story.push((calls(if closes { Call::CloseListener } else { Call::Poll }), sends(&[])));
-        keys(story, calls(Call::Poll), sends(&[]), sends(&[(300, seg(RST | ACK, 1, 0, 1, 0))]))
+        story.push((call(if closes { Call::CloseListener } else { Call::Poll }), sends(&[])));
+        keys(story, call(Call::Poll), sends(&[]), sends(&[(300, seg(RST | ACK, 1, 0, 1, 0))]))
     };
     assert_eq!(judged(true), Some(vec!["listener_closed"]));
     assert_eq!(judged(false), None);
@@ -311,23 +280,23 @@ fn after_packet_too_big_each_cuts_anew_what_is_in_flight() {
             sends(&(0..count).map(piece).collect::<Vec<_>>())
         };
         let mut story = wrote(opened(), 4, 1_000);
-        story.push((calls(Call::Poll), sends(&[(30, seg(ACK, 3_001, 1_000, 1, 65_535))])));
+        story.push((call(Call::Poll), sends(&[(30, seg(ACK, 3_001, 1_000, 1, 65_535))])));
         keys(story, step, cut(1_001, 2), cut(1, 8))
     };
-    assert_eq!(judged(peer(icmp("frag_needed", Some(552), 2_001))), Some(vec!["too_big"]));
-    assert_eq!(judged(peer(seg(ACK, 1, 0, 1, 65_535))), None, "no error came");
+    assert_eq!(judged(send(icmp("frag_needed", Some(552), 2_001))), Some(vec!["too_big"]));
+    assert_eq!(judged(send(seg(ACK, 1, 0, 1, 65_535))), None, "no error came");
 }
 
 #[test]
 fn the_timer_behind_a_refused_answer_runs_on_when_syns_cross() {
     let judged = |acks, at| {
-        let mut story = vec![(calls(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))]))];
+        let mut story = vec![(call(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))]))];
         if acks {
-            story.push((peer(seg(ACK, 1, 0, 9, 65_535)), sends(&[(0, seg(RST, 9, 0, 0, 0))])));
+            story.push((send(seg(ACK, 1, 0, 9, 65_535)), sends(&[(0, seg(RST, 9, 0, 0, 0))])));
         }
         let answer = sends(&[(0, seg(SYN_ACK, 0, 0, 1, 65_535))]);
-        story.push((peer(seg(Flags::SYN, 0, 0, 0, 65_535)), answer));
-        keys(story, calls(Call::Poll), sends(&[(at, seg(SYN_ACK, 0, 0, 1, 65_535))]), sends(&[]))
+        story.push((send(seg(Flags::SYN, 0, 0, 0, 65_535)), answer));
+        keys(story, call(Call::Poll), sends(&[(at, seg(SYN_ACK, 0, 0, 1, 65_535))]), sends(&[]))
     };
     assert_eq!(judged(true, 200), Some(vec!["syn_again"]));
     assert_eq!(judged(false, 200), None, "no answer was refused");
@@ -345,8 +314,8 @@ fn a_block_across_an_early_fin_is_cut_there() {
     };
     let judged = |ours| {
         let mut story = opened();
-        story.push((peer(seg(FIN_ACK, 101, 100, 1, 65_535)), told(Some(201))));
-        keys(story, peer(seg(ACK, 202, 100, 1, 65_535)), told(Some(302)), told(ours))
+        story.push((send(seg(FIN_ACK, 101, 100, 1, 65_535)), told(Some(201))));
+        keys(story, send(seg(ACK, 202, 100, 1, 65_535)), told(Some(302)), told(ours))
     };
     assert_eq!(judged(Some(201)), Some(vec!["blocks_beyond_fin"]));
     assert_eq!(judged(Some(151)), None, "a part is missing");
@@ -358,11 +327,11 @@ fn an_answer_before_the_syn_is_reset_here_though_a_timer_repeats_the_syn_ack() {
     let judged = |ack| {
         let syn_ack = || seg(SYN_ACK, 0, 0, 1, 65_535);
         let story = vec![
-            (calls(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))])),
-            (peer(seg(Flags::SYN, 0, 0, 0, 65_535)), sends(&[(0, syn_ack())])),
+            (call(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))])),
+            (send(seg(Flags::SYN, 0, 0, 0, 65_535)), sends(&[(0, syn_ack())])),
         ];
         let here = sends(&[(0, seg(RST, ack, 0, 0, 0)), (300, syn_ack())]);
-        keys(story, peer(seg(ACK, 1, 0, ack, 65_535)), sends(&[]), here)
+        keys(story, send(seg(ACK, 1, 0, ack, 65_535)), sends(&[]), here)
     };
     assert_eq!(judged(0), Some(vec!["crossed_old_ack"]));
     assert_eq!(judged(1), None, "it acknowledges the SYN");

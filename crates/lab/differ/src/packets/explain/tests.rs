@@ -18,7 +18,7 @@ fn every_key_has_a_row_and_every_row_a_predicate() {
     }
 }
 
-fn packet(bits: u8, seq: u32, len: u32, ack: Option<u32>, window: u16) -> Packet {
+pub(super) fn packet(bits: u8, seq: u32, len: u32, ack: Option<u32>, window: u16) -> Packet {
     let tcp = Segment {
         ports: None,
         flags: Flags { bits, ..Flags::default() },
@@ -72,11 +72,11 @@ fn what_lies_beyond_both_windows_is_refused_by_both() {
 
 const SYN_ACK: u8 = Flags::SYN | Flags::ACK;
 
-fn send(packet: Packet) -> Step {
+pub(super) fn send(packet: Packet) -> Step {
     Step { after: 10, action: Action::Send(Box::new(packet), Echo::Latest(0)) }
 }
 
-fn call(call: Call) -> Step {
+pub(super) fn call(call: Call) -> Step {
     Step { after: 10, action: Action::Call(call) }
 }
 
@@ -92,7 +92,7 @@ fn stamped(packet: Packet, val: u32) -> Packet {
 }
 
 /// Packets of the near end, and how many milliseconds after the step each left.
-fn moment(packets: &[(u64, &Packet)]) -> Moment {
+pub(super) fn moment(packets: &[(u64, &Packet)]) -> Moment {
     let seen = packets.iter().map(|(at, packet)| {
         let at = Duration::from_millis(*at);
         Seen { at, gap: at, unread: Duration::ZERO, packet: (*packet).clone() }
@@ -102,7 +102,7 @@ fn moment(packets: &[(u64, &Packet)]) -> Moment {
 
 /// Judges an input by what both did (`common`), and by what each did after the last step. Returns the keys of the rows,
 /// and whether a difference is open.
-fn judge_last(
+pub(super) fn judge_last(
     steps: Vec<Step>,
     common: &[Moment],
     kernel: Moment,
