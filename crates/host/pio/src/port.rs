@@ -379,7 +379,7 @@ pub enum Answerer {
     /// This one, which wants no connections: a SYN is left to the next ([`Sharing::hand_over`]).
     Next,
     /// This one, which wants no connections, nor does another one yet.
-    Nobody,
+    NoneYet,
 }
 
 /// A port on which other processes may share a listening port.

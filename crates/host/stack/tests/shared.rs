@@ -187,7 +187,7 @@ fn who_ends_keeps_a_syn_for_the_next_that_listens() {
     let (mut core, mut wire, others) = shared();
     let mut now = Instant::from_secs(1);
     core.listen(now, &listen(HTTP, 8)).unwrap();
-    others.lock().unwrap().answerer = Answerer::Nobody;
+    others.lock().unwrap().answerer = Answerer::NoneYet;
     inject(&mut core, &mut wire, Flags::SYN);
     core.turn(now).unwrap();
     assert_eq!(stat(&core, "drop_anothers_flow"), 1, "its process goes on without listening");

@@ -240,7 +240,7 @@ impl Member {
             return Answerer::Ours;
         }
         // It has just ceased to listen, and still owns the bucket.
-        if self.table.is_going(self.number, key) { Answerer::Next } else { Answerer::Nobody }
+        if self.table.is_going(self.number, key) { Answerer::Next } else { Answerer::NoneYet }
     }
 
     /// Does the member own what others are to have?

@@ -73,7 +73,7 @@ impl Desk {
                     let nth = keys.iter().position(|known| *known == key).expect("a key of ours") as u16;
                     assert!(self.member.hand_over(&key, &nth.to_be_bytes()), "the next one has room");
                 }
-                Answerer::Another | Answerer::OursLately | Answerer::Nobody => {}
+                Answerer::Another | Answerer::OursLately | Answerer::NoneYet => {}
             }
         }
     }
@@ -513,7 +513,7 @@ fn who_ends_while_none_listens_knows_that_the_next_one_may_come() {
     first.serve(true).expect("serves");
     tend(&[&first, &second]);
     first.serve(false).expect("parks");
-    assert_eq!(first.answerer(&key, true), Answerer::Nobody);
+    assert_eq!(first.answerer(&key, true), Answerer::NoneYet);
     assert_eq!(second.answerer(&key, true), Answerer::Another);
     second.serve(true).expect("serves");
     assert_eq!(first.answerer(&key, true), Answerer::Next);

@@ -84,8 +84,8 @@ impl Core {
             match self.answerer(sender.key, opens) {
                 Answerer::Ours => {}
                 Answerer::OursLately => refuses = false,
-                Answerer::Nobody if self.ends => return self.keep_syn(sender),
-                Answerer::Another | Answerer::Nobody => return self.drops.count(PacketDrop::AnothersFlow),
+                Answerer::NoneYet if self.ends => return self.keep_syn(sender),
+                Answerer::Another | Answerer::NoneYet => return self.drops.count(PacketDrop::AnothersFlow),
                 Answerer::OursSoon => return self.keep_syn(sender),
                 Answerer::Next => return self.leave_syn(sender),
             }
