@@ -121,13 +121,27 @@ pub(crate) struct Extras {
     pub(crate) defer_accept: u8,
     /// TCP_MAXSEG that was set when the connection had agreed on its segments: told when the connection is over.
     pub(crate) max_seg: Option<u16>,
-    /// IP_MTU_DISCOVER.
+    /// IP_MTU_DISCOVER or IPV6_MTU_DISCOVER.
     pub(crate) discover: Discover,
     /// Options that Linux's TCP keeps and does nothing by, one bit each.
+    /// Of an IPv6 socket, the options for packets of the family that it does not send: IPv4, unless its connection is
+    /// one over IPv4.
+    pub(crate) other: OtherFamily,
     pub(crate) kept: u32,
 }
 
 /// How a socket wants its path's MTU found (IP_MTU_DISCOVER, IPV6_MTU_DISCOVER). It is always found.
+/// Options that an IPv6 socket has twice, for IPv6 and for IPv4.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct OtherFamily {
+    /// IP_TOS or IPV6_TCLASS.
+    pub(crate) tos: u8,
+    /// IP_TTL or IPV6_UNICAST_HOPS.
+    pub(crate) ttl: Option<u8>,
+    /// IP_MTU_DISCOVER or IPV6_MTU_DISCOVER.
+    pub(crate) discover: Discover,
+}
+
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Discover {
     /// IP_PMTUDISC_DONT.
@@ -147,10 +161,18 @@ pub(crate) enum Discover {
 
 impl Discover {
     /// Every way, in the order of Linux's numbers.
-    pub(crate) const ALL: [Discover; 6] =
+    const ALL: [Discover; 6] =
         [Discover::Dont, Discover::Want, Discover::Do, Discover::Probe, Discover::Interface, Discover::Omit];
 
     /// Returns true if the MTU is found by ICMP messages; the others do without.
+    /// Returns the way of this number.
+    ///
+    /// # Errors
+    /// EINVAL if there is none.
+    pub(crate) fn of(number: i32) -> Result<Discover, Errno> {
+        usize::try_from(number).ok().and_then(|at| Self::ALL.get(at)).copied().ok_or(Errno::EINVAL)
+    }
+
     pub(crate) fn heeds_icmp(self) -> bool {
         matches!(self, Discover::Want | Discover::Do)
     }
@@ -158,6 +180,14 @@ impl Discover {
 
 impl Extras {
     /// As a stream keeps them: nothing, where nothing was ever set.
+    /// Exchanges the options for packets of IPv6 with those for IPv4.
+    pub(crate) fn change_family(&mut self, options: &mut SocketOptions) {
+        std::mem::swap(&mut options.tos, &mut self.other.tos);
+        std::mem::swap(&mut options.ttl, &mut self.other.ttl);
+        std::mem::swap(&mut self.discover, &mut self.other.discover);
+        options.black_holes = !self.discover.heeds_icmp();
+    }
+
     pub(crate) fn boxed(self) -> Option<Box<Extras>> {
         (self != Extras::default()).then(|| Box::new(self))
     }

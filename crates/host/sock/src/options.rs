@@ -369,6 +369,16 @@ impl<T: Transport> Engine<T> {
     }
 
     fn set_int(&mut self, fd: Fd, id: Id, v: i32) -> Result<(), Errno> {
+        if id == Id::Tos && self.get_int(fd, id)? != i32::from(v as u8 & !3) {
+            // As on Linux, another type of service is another priority (its rt_tos2priority).
+            let priority = [0, 2, 6, 4][usize::from(v as u8 >> 3 & 3)];
+            if self.extras(fd).priority != priority {
+                self.change_extras(fd, |e| e.priority = priority)?;
+            }
+        }
+        if self.is_of_other_family(fd, id)? {
+            return self.set_of_other_family(fd, id, v);
+        }
         if id == Id::MaxSeg && self.is_negotiated(fd) {
             return self.change_extras(fd, |e| e.max_seg = Some(v as u16));
         }
@@ -422,8 +432,7 @@ impl<T: Transport> Engine<T> {
             Id::Priority => return self.change_extras(fd, |e| e.priority = v),
             Id::PeekOff => return self.change_extras(fd, |e| e.peek_offset = u32::try_from(v).ok()),
             Id::MtuDiscover | Id::MtuDiscover6 => {
-                let all = Discover::ALL;
-                let discover = *usize::try_from(v).ok().and_then(|at| all.get(at)).ok_or(Errno::EINVAL)?;
+                let discover = Discover::of(v)?;
                 options.black_holes = !discover.heeds_icmp();
                 self.store_options(fd, options)?;
                 return self.change_extras(fd, |e| e.discover = discover);
@@ -469,6 +478,31 @@ impl<T: Transport> Engine<T> {
     }
 
     /// Returns true if the connection has agreed on its segments with the peer: as on Linux, TCP_MAXSEG comes too late.
+    /// Returns true if the option is for packets of the family that this socket does not send.
+    fn is_of_other_family(&self, fd: Fd, id: Id) -> Result<bool, Errno> {
+        let v4 = match id {
+            Id::Tos | Id::Ttl | Id::MtuDiscover => true,
+            Id::TClass | Id::Hops | Id::MtuDiscover6 => false,
+            _ => return Ok(false),
+        };
+        Ok(self.family(fd)? == Family::V6 && v4 != self.is_mapped(fd))
+    }
+
+    fn set_of_other_family(&mut self, fd: Fd, id: Id, v: i32) -> Result<(), Errno> {
+        let mut other = self.extras(fd).other;
+        let mut plain = SocketOptions { tos: other.tos, ttl: other.ttl, ..SocketOptions::default() };
+        if set_plain(&mut plain, id, v) {
+            (other.tos, other.ttl) = (plain.tos, plain.ttl);
+        } else {
+            other.discover = Discover::of(v)?;
+        }
+        if other == self.extras(fd).other {
+            // It is so, and takes no memory.
+            return Ok(());
+        }
+        self.change_extras(fd, |e| e.other = other)
+    }
+
     fn is_negotiated(&self, fd: Fd) -> bool {
         let conn = self.stream(fd).map(|stream| stream.conn);
         conn.is_ok_and(|conn| !matches!(self.core.state(conn), State::SynSent | State::SynReceived))

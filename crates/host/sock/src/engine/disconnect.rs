@@ -72,11 +72,14 @@ impl<T: Transport> Engine<T> {
         let (mut options, control) = (self.core.options(conn), self.core.control_name(conn));
         // As on Linux, the next connection is told anew.
         options.max_seg = 0;
-        let port = self.core.local(conn).port;
+        let (port, is_mapped) = (self.core.local(conn).port, self.is_mapped(fd));
         let held = self.stream(fd)?.held();
         let mss = self.core.info(self.now, conn).map_or(0, |info| info.snd_mss);
         let mut settings = Settings::again(self.descriptors.stream_mut(fd)?, options, control);
         settings.extras.max_seg = None;
+        if is_mapped {
+            settings.extras.change_family(&mut settings.options);
+        }
         let kept = self.core.disconnect(self.now, conn).or(held);
         let (bound, any) = (settings.bound, (settings.reuse_port, settings.v6_only));
         let left = Left { error, port, mss, ..Left::default() };

@@ -73,7 +73,15 @@ impl<T: Transport> Engine<T> {
     /// The socket has a connection that is on its way.
     pub(super) fn begin_stream(&mut self, fd: Fd, conn: stack::ConnId) -> Result<(), Errno> {
         self.tune_begun(fd, conn)?;
-        let extras = self.extras(fd).boxed();
+        let mut extras = self.extras(fd);
+        if self.core.remote(conn).addr.is_v4()
+            && let Kind::Fresh(settings) = &self.object(fd)?.kind
+            && settings.family == Family::V6
+        {
+            let mut options = settings.options;
+            extras.change_family(&mut options);
+        }
+        let extras = extras.boxed();
         let object = self.object_mut(fd)?;
         let Kind::Fresh(settings) = &object.kind else { return Err(Errno::ENOTSOCK) };
         let (v6, binding, again) = (settings.family == Family::V6, settings.binding(), Again::of(settings));

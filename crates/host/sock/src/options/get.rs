@@ -88,8 +88,14 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    fn get_int(&mut self, fd: Fd, id: Id) -> Result<i32, Errno> {
-        if let Some(v) = get_plain(&self.options(fd)?, id) {
+    pub(super) fn get_int(&mut self, fd: Fd, id: Id) -> Result<i32, Errno> {
+        let mut options = self.options(fd)?;
+        let mut discover = self.extras(fd).discover;
+        if self.is_of_other_family(fd, id)? {
+            let other = self.extras(fd).other;
+            (options.tos, options.ttl, discover) = (other.tos, other.ttl, other.discover);
+        }
+        if let Some(v) = get_plain(&options, id) {
             return Ok(v);
         }
         if let Some(bit) = id.kept() {
@@ -140,7 +146,7 @@ impl<T: Transport> Engine<T> {
             Id::DeferAccept => defer::seconds_of(self.extras(fd).defer_accept) as i32,
             Id::Priority => self.extras(fd).priority,
             Id::PeekOff => self.extras(fd).peek_offset.map_or(-1, |offset| offset as i32),
-            Id::MtuDiscover | Id::MtuDiscover6 => self.extras(fd).discover as i32,
+            Id::MtuDiscover | Id::MtuDiscover6 => discover as i32,
             Id::Stamp => self.extras(fd).dates.micros.into(),
             Id::StampNs => self.extras(fd).dates.nanos.into(),
             Id::Stamping => self.extras(fd).dates.stamping as i32,
