@@ -22,6 +22,7 @@ use crate::transport::Transport;
 use crate::watch::{NO_WATCH, Watches};
 use base::{Addr, Duration, Endpoint, Instant, Slab};
 use stack::{ConnId, Connect, Core, FastOpenListen, Listen, ListenerId, Notice};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use tcp::{Events, Hints, Shutdown, State};
@@ -215,7 +216,8 @@ impl<T: Transport> Engine<T> {
         if settings.fast_open.listen != FastOpenListen::default() {
             self.core.set_fast_open(id, settings.fast_open.listen);
         }
-        self.object_mut(fd)?.kind = Kind::Listener(Box::new(Listener { id, local, settings }));
+        self.object_mut(fd)?.kind =
+            Kind::Listener(Box::new(Listener { id, local, settings, accepted: 0, earlier: VecDeque::new() }));
         Ok(())
     }
 
@@ -239,8 +241,8 @@ impl<T: Transport> Engine<T> {
     pub fn accept(&mut self, fd: Fd) -> Result<(Fd, Endpoint), Errno> {
         let (id, v6, extras, binding) = match &self.object(fd)?.kind {
             Kind::Listener(l) => {
-                let extras = Extras { defer_accept: 0, priority: 0, ..l.settings.extras };
-                (l.id, l.settings.family == Family::V6, extras, l.settings.binding())
+                let (extras, binding) = l.inherited();
+                (l.id, l.settings.family == Family::V6, extras, binding)
             }
             Kind::Fresh(_) | Kind::Stream(_) => return Err(Errno::EINVAL),
             _ => return Err(Errno::ENOTSOCK),

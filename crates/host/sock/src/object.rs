@@ -5,6 +5,7 @@ use crate::sockets::{Family, Ready};
 use crate::watch::NO_WATCH;
 use base::{Duration, Endpoint};
 use stack::{ConnId, FastOpenListen, ListenerId};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tcp::SocketOptions;
 use tcp::auth::Keyring;
@@ -211,6 +212,46 @@ pub(crate) struct Listener {
     pub(crate) id: ListenerId,
     pub(crate) local: Endpoint,
     pub(crate) settings: Settings,
+    /// Connections accepted so far.
+    pub(crate) accepted: u64,
+    /// Options as they were when connections came that are not accepted yet, oldest first.
+    pub(crate) earlier: VecDeque<Earlier>,
+}
+
+/// Options of a listener that have changed since. As on Linux, a connection has those that its listener had when it
+/// came.
+pub(crate) struct Earlier {
+    /// Number of the first connection, counted from the listener's first one, that does not have them.
+    pub(crate) until: u64,
+    pub(crate) extras: Extras,
+    pub(crate) binding: u8,
+}
+
+impl Listener {
+    /// Returns the options, and [`Settings::binding`], of the connection that is accepted next.
+    pub(crate) fn inherited(&self) -> (Extras, u8) {
+        let earlier = self.earlier.iter().find(|earlier| self.accepted < earlier.until);
+        let now = || (self.settings.extras, self.settings.binding());
+        let (extras, binding) = earlier.map_or_else(now, |earlier| (earlier.extras, earlier.binding));
+        (Extras { defer_accept: 0, priority: 0, ..extras }, binding)
+    }
+
+    /// Counts a connection that was accepted.
+    pub(crate) fn has_accepted(&mut self) {
+        self.accepted += 1;
+        while self.earlier.front().is_some_and(|earlier| earlier.until <= self.accepted) {
+            self.earlier.pop_front();
+        }
+    }
+
+    /// Keeps the options for the connections that have come, of which `queued` wait: the options change from now on.
+    pub(crate) fn keep_earlier(&mut self, queued: u32) {
+        let until = self.accepted + u64::from(queued);
+        if queued > 0 && self.earlier.back().is_none_or(|last| last.until < until) {
+            let (extras, binding) = (self.settings.extras, self.settings.binding());
+            self.earlier.push_back(Earlier { until, extras, binding });
+        }
+    }
 }
 
 /// Options of a socket without a connection.

@@ -453,6 +453,7 @@ impl<T: Transport> Engine<T> {
             self.has_closed(fd) && self.stream(fd).is_ok_and(|stream| stream.v6 && !has_port(stream));
         let late = matches!(id, Id::ReuseAddr | Id::ReusePort | Id::FreeBind | Id::FreeBind6)
             || id == Id::V6Only && is_free;
+        self.keep_earlier(fd)?;
         let settings = match &mut self.object_mut(fd)?.kind {
             Kind::Fresh(settings) => settings,
             Kind::Listener(listener) if late => &mut listener.settings,
@@ -623,7 +624,19 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
+    /// Connections that a listener has, and that are not accepted yet, keep its options as they are.
+    fn keep_earlier(&mut self, fd: Fd) -> Result<(), Errno> {
+        if let Kind::Listener(listener) = &self.object(fd)?.kind {
+            let queued = self.core.acceptable(listener.id);
+            if let Kind::Listener(listener) = &mut self.object_mut(fd)?.kind {
+                listener.keep_earlier(queued);
+            }
+        }
+        Ok(())
+    }
+
     fn change_extras(&mut self, fd: Fd, change: impl FnOnce(&mut Extras)) -> Result<(), Errno> {
+        self.keep_earlier(fd)?;
         match &mut self.object_mut(fd)?.kind {
             Kind::Fresh(settings) => change(&mut settings.extras),
             Kind::Listener(listener) => change(&mut listener.settings.extras),
