@@ -4,7 +4,7 @@
 use super::{Engine, edges};
 use crate::Errno;
 use crate::object::{Dates, Extras, Kind};
-use crate::sockets::{ErrorReport, Fd, Ready, Received, SendFlags};
+use crate::sockets::{ErrorReport, Fd, Received, SendFlags};
 use crate::transport::Transport;
 use tcp::{Events, Hints, Report, Stamps};
 
@@ -143,10 +143,12 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// Makes what can be read an edge again, as each setting of SO_RCVLOWAT does on Linux.
+    /// Makes what can be read, or the peer's FIN, an edge again, as each setting of SO_RCVLOWAT does on Linux.
     pub(crate) fn tell_readable(&mut self, fd: Fd) -> Result<(), Errno> {
         let object = self.index(fd)?;
-        if self.stream(fd).is_ok() && self.readiness(object).any(Ready::IN) {
+        let Ok(conn) = self.stream(fd).map(|stream| stream.conn) else { return Ok(()) };
+        let enough = self.core.readable(conn) >= self.core.options(conn).rcv_lowat.max(1);
+        if enough || self.core.peer_closed(conn) {
             self.mark(object, edges(Events::READABLE));
         }
         Ok(())
