@@ -6,7 +6,7 @@ use crate::limit;
 use crate::table;
 use crate::threads;
 use libc::{c_int, c_void};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// struct nlmsghdr.
 const HEADER: usize = 16;
@@ -16,10 +16,15 @@ const REQUEST: usize = HEADER + 56;
 const BY_FAMILY: u16 = 20;
 /// TCP_LISTEN.
 const LISTEN: u32 = 10;
-/// Place of `id` in struct inet_diag_msg, and in it of the port and of the interface.
+/// Place of `id` in struct inet_diag_msg, and in it of the port, the address and the interface.
 const ID: usize = HEADER + 4;
 const PORT: usize = ID;
+const ADDRESS: usize = ID + 4;
 const INTERFACE: usize = ID + 36;
+/// Place of the attributes behind struct inet_diag_msg.
+const ATTRIBUTES: usize = HEADER + 72;
+/// INET_DIAG_SKV6ONLY.
+const V6_ONLY: u16 = 11;
 /// The number of the loopback interface in every network namespace.
 const LOOPBACK: u32 = 1;
 
@@ -39,8 +44,7 @@ pub(crate) fn is_fastened(to: SocketAddr) -> Option<bool> {
     } else {
         &[libc::AF_INET6]
     };
-    let found =
-        families.iter().try_fold(false, |found, family| Some(found | ask(fd, *family as u8, to.port())?));
+    let found = families.iter().try_fold(false, |found, family| Some(found | ask(fd, *family as u8, to)?));
     table::remove_hidden(fd);
     // SAFETY: a descriptor of ours that nothing else uses.
     unsafe { real::close(fd) };
@@ -48,8 +52,8 @@ pub(crate) fn is_fastened(to: SocketAddr) -> Option<bool> {
 }
 
 /// Returns the answer for the listeners of one family.
-fn ask(fd: c_int, family: u8, port: u16) -> Option<bool> {
-    let request = request(family, port);
+fn ask(fd: c_int, family: u8, to: SocketAddr) -> Option<bool> {
+    let request = request(family, to.port());
     // SAFETY: as many bytes as are there.
     let sent = unsafe { real::send(fd, request.as_ptr().cast::<c_void>(), request.len(), 0) };
     if sent != request.len() as isize {
@@ -66,7 +70,7 @@ fn ask(fd: c_int, family: u8, port: u16) -> Option<bool> {
             match c_int::from(half(message, 4)?) {
                 libc::NLMSG_DONE => return Some(found),
                 libc::NLMSG_ERROR => return None,
-                _ => found |= is_on_loopback(message, port),
+                _ => found |= is_on_loopback(message, to),
             }
             rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
         }
@@ -85,9 +89,31 @@ fn request(family: u8, port: u16) -> [u8; REQUEST] {
     request
 }
 
-fn is_on_loopback(message: &[u8], port: u16) -> bool {
-    let here = message.get(PORT..PORT + 2) == Some(&port.to_be_bytes()[..]);
-    here && word(message, INTERFACE) == Some(LOOPBACK)
+/// Returns true for a listener on the loopback that hears what is sent to `to`.
+fn is_on_loopback(message: &[u8], to: SocketAddr) -> bool {
+    let here = message.get(PORT..PORT + 2) == Some(&to.port().to_be_bytes()[..]);
+    here && word(message, INTERFACE) == Some(LOOPBACK) && hears(message, to.ip().to_canonical()) == Some(true)
+}
+
+fn hears(message: &[u8], to: IpAddr) -> Option<bool> {
+    let address: [u8; 16] = message.get(ADDRESS..ADDRESS + 16)?.try_into().ok()?;
+    let v4 = IpAddr::from([address[0], address[1], address[2], address[3]]);
+    let is_v4 = message.get(HEADER).copied()? == libc::AF_INET as u8;
+    let own = if is_v4 { v4 } else { IpAddr::from(address).to_canonical() };
+    if !own.is_unspecified() || own.is_ipv4() == to.is_ipv4() {
+        return Some(own == to || own.is_unspecified());
+    }
+    Some(own.is_ipv6() && !is_v6_only(message.get(ATTRIBUTES..)?))
+}
+
+fn is_v6_only(mut attributes: &[u8]) -> bool {
+    while let (Some(len), Some(kind)) = (half(attributes, 0), half(attributes, 2)) {
+        if kind == V6_ONLY {
+            return attributes.get(4).is_some_and(|only| *only != 0);
+        }
+        attributes = attributes.get(usize::from(len.max(4)).next_multiple_of(4)..).unwrap_or_default();
+    }
+    false
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
