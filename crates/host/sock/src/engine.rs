@@ -267,8 +267,6 @@ impl<T: Transport> Engine<T> {
             return Err(Errno::EAGAIN);
         };
         self.descriptors.stream_mut(new)?.conn = conn;
-        self.tune_begun(fd, conn)?;
-        Ok((new, self.core.remote(conn)))
         if let Kind::Listener(listener) = &mut self.object_mut(fd)?.kind {
             listener.has_accepted();
         }
@@ -280,6 +278,8 @@ impl<T: Transport> Engine<T> {
                 self.core.set_options(self.now, conn, options);
             }
         }
+        self.tune_begun(fd, conn)?;
+        Ok((new, self.core.remote(conn)))
     }
 
     /// See [`crate::Sockets::connect`]; EINPROGRESS once the SYN is on its way.
@@ -309,13 +309,13 @@ impl<T: Transport> Engine<T> {
             _ => return Err(Errno::ENOTSOCK),
         };
         let remote = in_family(settings.family, settings.v6_only, remote)?;
-        let any = if remote.addr.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
-        Ok(Connect {
         let mut options = settings.options;
         if settings.family == Family::V6 && remote.addr.is_v4() {
             let mut extras = settings.extras;
             extras.change_family(&mut options);
         }
+        let any = if remote.addr.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
+        Ok(Connect {
             local: match settings.bound {
                 Some(bound) if bound.addr.is_unspecified() => Endpoint::new(any, bound.port),
                 Some(bound) => bound,
@@ -330,13 +330,13 @@ impl<T: Transport> Engine<T> {
         })
     }
 
-    /// The end of a connect that was begun; EALREADY before.
-    pub(crate) fn connect_ends(&mut self, fd: Fd) -> Result<(), Errno> {
     /// Returns true for a connection over IPv4 of an IPv6 socket.
     pub(crate) fn is_mapped(&self, fd: Fd) -> bool {
         self.stream(fd).is_ok_and(|stream| stream.v6 && self.core.remote(stream.conn).addr.is_v4())
     }
 
+    /// The end of a connect that was begun; EALREADY before.
+    pub(crate) fn connect_ends(&mut self, fd: Fd) -> Result<(), Errno> {
         match self.stream(fd) {
             Ok(stream) => self.connect_again(fd, stream.conn, stream.connecting),
             Err(_) if self.was_disconnected(fd) => Err(Errno::EPIPE),

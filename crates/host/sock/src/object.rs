@@ -124,14 +124,13 @@ pub(crate) struct Extras {
     pub(crate) max_seg: Option<u16>,
     /// IP_MTU_DISCOVER or IPV6_MTU_DISCOVER.
     pub(crate) discover: Discover,
-    /// Options that Linux's TCP keeps and does nothing by, one bit each.
     /// Of an IPv6 socket, the options for packets of the family that it does not send: IPv4, unless its connection is
     /// one over IPv4.
     pub(crate) other: OtherFamily,
+    /// Options that Linux's TCP keeps and does nothing by, one bit each.
     pub(crate) kept: u32,
 }
 
-/// How a socket wants its path's MTU found (IP_MTU_DISCOVER, IPV6_MTU_DISCOVER). It is always found.
 /// Options that an IPv6 socket has twice, for IPv6 and for IPv4.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct OtherFamily {
@@ -143,6 +142,7 @@ pub(crate) struct OtherFamily {
     pub(crate) discover: Discover,
 }
 
+/// How a socket wants its path's MTU found (IP_MTU_DISCOVER, IPV6_MTU_DISCOVER). It is always found.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Discover {
     /// IP_PMTUDISC_DONT.
@@ -165,7 +165,6 @@ impl Discover {
     const ALL: [Discover; 6] =
         [Discover::Dont, Discover::Want, Discover::Do, Discover::Probe, Discover::Interface, Discover::Omit];
 
-    /// Returns true if the MTU is found by ICMP messages; the others do without.
     /// Returns the way of this number.
     ///
     /// # Errors
@@ -174,13 +173,13 @@ impl Discover {
         usize::try_from(number).ok().and_then(|at| Self::ALL.get(at)).copied().ok_or(Errno::EINVAL)
     }
 
+    /// Returns true if the MTU is found by ICMP messages; the others do without.
     pub(crate) fn heeds_icmp(self) -> bool {
         matches!(self, Discover::Want | Discover::Do)
     }
 }
 
 impl Extras {
-    /// As a stream keeps them: nothing, where nothing was ever set.
     /// Exchanges the options for packets of IPv6 with those for IPv4.
     pub(crate) fn change_family(&mut self, options: &mut SocketOptions) {
         std::mem::swap(&mut options.tos, &mut self.other.tos);
@@ -189,6 +188,7 @@ impl Extras {
         options.black_holes = !self.discover.heeds_icmp();
     }
 
+    /// As a stream keeps them: nothing, where nothing was ever set.
     pub(crate) fn boxed(self) -> Option<Box<Extras>> {
         (self != Extras::default()).then(|| Box::new(self))
     }

@@ -478,7 +478,6 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
-    /// Returns true if the connection has agreed on its segments with the peer: as on Linux, TCP_MAXSEG comes too late.
     /// Returns true if the option is for packets of the family that this socket does not send.
     fn is_of_other_family(&self, fd: Fd, id: Id) -> Result<bool, Errno> {
         let v4 = match id {
@@ -504,6 +503,7 @@ impl<T: Transport> Engine<T> {
         self.change_extras(fd, |e| e.other = other)
     }
 
+    /// Returns true if the connection has agreed on its segments with the peer: as on Linux, TCP_MAXSEG comes too late.
     fn is_negotiated(&self, fd: Fd) -> bool {
         let conn = self.stream(fd).map(|stream| stream.conn);
         conn.is_ok_and(|conn| !matches!(self.core.state(conn), State::SynSent | State::SynReceived))
