@@ -332,8 +332,8 @@ impl Description {
         self.asked.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_asked(&self) {
-        self.asked.store(true, Ordering::Relaxed);
+    pub(crate) fn set_asked(&self, on: bool) {
+        self.asked.store(on, Ordering::Relaxed);
     }
 
     /// Has this process called accept?

@@ -39,7 +39,7 @@ pub(crate) struct Watch {
     /// Of a listener that is to be told of once: the word in place of the program's, which nothing else has. Either
     /// side has an event of it, and only the first counts.
     shot: Option<u64>,
-    /// The one event was told.
+    /// The one event was told, and neither side watches: Linux tells a hang-up of whatever it watches.
     fired: bool,
 }
 
@@ -141,23 +141,28 @@ unsafe fn change(
     let shot = once.map(|_| shot_of(&set, fd, target));
     let mut event = wanted.map(|event| epoll_event { u64: shot.unwrap_or(event.u64), ..event });
     let event = event.as_mut().map_or(null_mut(), std::ptr::from_mut);
+    let is_out = has_fired(&set, fd, target) && is_back(epfd, fd, epoll_event { events: 0, u64: 0 });
     // SAFETY: an event of this frame's, or NULL. The kernel says what is wrong, if anything is.
     let done = unsafe { real::epoll_ctl(epfd, op, fd, event) };
     if done != 0 {
-        return answered(done);
-    }
-    note(&set, epfd, fd, target, wanted.map(|event| (event, shot)));
-    set.turns().expect();
-    match (stack::opened(), target.below(), set.below()) {
-        // What goes is out at once; what is not there yet is ENOENT.
-        (Some(stack), inner, outer) if wanted.is_none() => {
-            if inner != NONE && outer != NONE {
-                let _ = stack.runner.epoll_ctl_as(outer, inner, fd, EpollOp::Delete);
-            }
+        let why = errno();
+        if is_out {
+            // SAFETY: numbers alone.
+            unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, null_mut()) };
         }
-        _ if wanted.is_none() || !has_part_below(target) => {}
+        return Err(Refused(why));
+    }
+    let fired = note(&set, epfd, fd, target, wanted.map(|event| (event, shot)));
+    if let Some(event) = wanted.filter(|_| fired) {
+        // Another thread may have been told of it meanwhile.
+        is_back(epfd, fd, epoll_event { u64: shot.unwrap_or(event.u64), ..event });
+    }
+    set.turns().expect();
+    match stack::opened() {
+        _ if wanted.is_none() => leave_below(&set, target, fd),
+        _ if !has_part_below(target) => {}
         // Who waits in this process for something of ours hears of this, too.
-        (Some(_), _, outer) if outer != NONE => catch_up(&set)?,
+        Some(_) if set.below() != NONE => catch_up(&set)?,
         _ => pend(&set, epfd),
     }
     answered(done)
@@ -172,11 +177,34 @@ fn has_part_below(target: &Held) -> bool {
     }
 }
 
-/// Keeps what was asked for.
-fn note(set: &Held, epfd: c_int, fd: c_int, target: &Held, wanted: Option<(epoll_event, Option<u64>)>) {
+/// Returns true for a listener whose one event was told.
+fn has_fired(set: &Held, fd: c_int, target: &Held) -> bool {
+    set.has_shots()
+        && set
+            .more()
+            .watches
+            .iter()
+            .any(|watch| watch.fired && (watch.fd, watch.target) == (fd, target.name()))
+}
+
+/// The kernel's set watches a listener again. Returns true unless it did already.
+fn is_back(epfd: c_int, fd: c_int, mut event: epoll_event) -> bool {
+    // SAFETY: an event of this frame's.
+    unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, &raw mut event) == 0 }
+}
+
+/// Keeps what was asked for. Returns true if what was asked for before was told.
+fn note(
+    set: &Held,
+    epfd: c_int,
+    fd: c_int,
+    target: &Held,
+    wanted: Option<(epoll_event, Option<u64>)>,
+) -> bool {
     let (target_name, set_name) = (target.name(), set.name());
     let mut more = set.more();
-    more.watches.retain(|watch| (watch.fd, watch.target) != (fd, target_name));
+    let is_it = |watch: &mut Watch| (watch.fd, watch.target) == (fd, target_name);
+    let fired = more.watches.extract_if(.., is_it).fold(false, |fired, watch| fired | watch.fired);
     if let Some((event, shot)) = wanted {
         let (events, data) = (event.events, event.u64);
         more.watches.push(Watch { target: target_name, fd, events, data, shot, fired: false });
@@ -190,6 +218,7 @@ fn note(set: &Held, epfd: c_int, fd: c_int, target: &Held, wanted: Option<(epoll
     if wanted.is_some() {
         more.watched_by.push(Watcher { set: set_name, epfd, fd });
     }
+    fired
 }
 
 /// The word for a listener in a set that is told of once: an address in it, another for each number that it has there.
@@ -202,11 +231,29 @@ fn shot_of(set: &Held, fd: c_int, target: &Held) -> u64 {
 }
 
 /// The word that the program knows, of an event; `None` if the other side's was told before it.
-fn told_as(set: &Held, word: u64) -> Option<u64> {
-    let mut more = set.more();
-    match more.watches.iter_mut().find(|watch| watch.shot == Some(word)) {
-        Some(watch) => (!std::mem::replace(&mut watch.fired, true)).then_some(watch.data),
-        None => Some(word),
+fn told_as(set: &Held, epfd: c_int, word: u64) -> Option<u64> {
+    let told = {
+        let mut more = set.more();
+        let Some(watch) = more.watches.iter_mut().find(|watch| watch.shot == Some(word)) else {
+            return Some(word);
+        };
+        if std::mem::replace(&mut watch.fired, true) {
+            return None;
+        }
+        // SAFETY: numbers alone.
+        unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, watch.fd, null_mut()) };
+        *watch
+    };
+    if let Some((target, _)) = table::named(told.target, told.fd) {
+        leave_below(set, &target, told.fd);
+    }
+    Some(told.data)
+}
+
+/// The stack's part of a set watches this no more. It may not have done so yet.
+fn leave_below(set: &Held, target: &Held, fd: c_int) {
+    if let Some(stack) = stack::opened().filter(|_| set.below() != NONE && target.below() != NONE) {
+        let _ = stack.runner.epoll_ctl_as(set.below(), target.below(), fd, EpollOp::Delete);
     }
 }
 
@@ -295,7 +342,7 @@ fn catch_up(set: &Held) -> Outcome<()> {
     let outer = below(stack, set, NONE)?;
     set.set_pending(false);
     let watches = set.more().watches.clone();
-    for watch in watches {
+    for watch in watches.into_iter().filter(|watch| !watch.fired) {
         let Some((target, number)) = table::named(watch.target, watch.fd) else { continue };
         let inner = match target.kind() {
             Kind::Listener if was_shut(&target, number) => None,
@@ -333,6 +380,12 @@ fn watchers(target: &Description) -> Vec<(Held, c_int, Watch)> {
 /// The next wait for the listener asks for connections again.
 pub(crate) fn ask_again(target: &Held) {
     watchers(target).into_iter().for_each(|(set, number, _)| pend(&set, number));
+}
+
+/// The listener is shut, of which the kernel tells: the stack's parts of sets watch it no more.
+pub(crate) fn is_shut(target: &Held) {
+    target.set_asked(false);
+    watchers(target).into_iter().for_each(|(set, _, watch)| leave_below(&set, target, watch.fd));
 }
 
 /// The socket listens from now on.

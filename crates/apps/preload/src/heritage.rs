@@ -320,7 +320,7 @@ pub(crate) unsafe fn give(bytes: &[u8], value: *mut c_void, len: *mut socklen_t)
 pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
     let below = claim_below(stack, held, fd)?;
     if !held.has_asked() {
-        held.set_asked();
+        held.set_asked(true);
         stack.runner.park(below, false)?;
     }
     if held.family() == Family::Servant {
@@ -348,8 +348,7 @@ pub(crate) fn has_accepted(stack: &Stack, held: &Held, below: c_int) {
     }
 }
 
-/// Returns true for a listener that was shut before this process asked for connections: the kernel tells what there is
-/// to be told of it.
+/// Returns true for a listener that was shut: the kernel tells what there is to be told of it.
 pub(crate) fn was_shut(held: &Held, fd: c_int) -> bool {
     !held.has_asked() && kernels_number(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0)
 }

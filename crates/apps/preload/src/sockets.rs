@@ -574,6 +574,7 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
             {
                 // It was taken apart: threads that wait in accept hear of it.
                 if let Some(stack) = stack::opened().filter(|_| held.below() != NONE) {
+                    epoll::is_shut(&held);
                     stack.runner.disconnect(held.below())?;
                 }
             }
@@ -746,13 +747,16 @@ pub(crate) unsafe fn shutdown(held: &Held, fd: c_int, how: c_int) -> Outcome<c_i
         // SAFETY: numbers alone.
         return answered(unsafe { c::ms_shutdown(stack::open()?.context(), below, how) });
     }
-    if held.kind() == Kind::Listener && below != NONE {
-        // SAFETY: numbers alone.
-        unsafe { c::ms_shutdown(stack::open()?.context(), below, how) };
-    }
     if held.kind() == Kind::Relayed && how != libc::SHUT_RD {
         relay::tell_end(held);
     }
     // SAFETY: numbers alone.
-    answered(unsafe { real::shutdown(fd, how) })
+    let done = answered(unsafe { real::shutdown(fd, how) })?;
+    // The other half of a listener is nothing.
+    if done == 0 && held.kind() == Kind::Listener && below != NONE && how != libc::SHUT_WR {
+        epoll::is_shut(held);
+        // SAFETY: numbers alone.
+        unsafe { c::ms_shutdown(stack::open()?.context(), below, how) };
+    }
+    answered(done)
 }

@@ -91,7 +91,7 @@ unsafe fn as_told(set: &Held, epfd: c_int, events: *mut epoll_event, n: c_int) -
         unsafe {
             let event = events.add(at as usize).read_unaligned();
             if event.u64 != bells_word()
-                && let Some(word) = told_as(set, event.u64)
+                && let Some(word) = told_as(set, epfd, event.u64)
             {
                 events.add(kept).write_unaligned(epoll_event { u64: word, ..event });
                 kept += 1;
@@ -339,7 +339,7 @@ unsafe fn wait_on(
         let is_there = can_write(events.wrapping_add(n), found.len() * size_of::<epoll_event>());
         let mut more = 0;
         for event in found {
-            let word = if set.has_shots() { told_as(set, event.data) } else { Some(event.data) };
+            let word = if set.has_shots() { told_as(set, epfd, event.data) } else { Some(event.data) };
             let Some(word) = word else { continue };
             let room = events.wrapping_add(n + more);
             if !is_there && !can_write(room, size_of::<epoll_event>()) {
