@@ -264,9 +264,7 @@ impl Connection {
             State::Closed => {}
             State::SynSent => self.finish(cx),
             // Both FINs were sent: there is nothing left that a RST could tell (RFC 9293, section 3.10.5).
-            State::Closing | State::LastAck if self.snd.queued() == 0 && self.snd.flight() > 0 => {
-                self.finish(cx)
-            }
+            State::Closing | State::LastAck if self.snd.fin_in_flight() => self.finish(cx),
             _ => {
                 if self.error().is_none() {
                     self.set_error(Error::Aborted);

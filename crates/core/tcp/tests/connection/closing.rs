@@ -278,6 +278,29 @@ fn abort_resets() {
     assert!(matches!(rig.write(b"x"), Err(WriteError::Failed(Error::Aborted) | WriteError::Shutdown)));
 }
 
+/// RFC 9293, section 3.10.5: in CLOSING and LAST-ACK there is nothing left to abort, also while data is in flight.
+#[test]
+fn an_abort_after_both_fins_is_silent() {
+    for is_first in [true, false] {
+        let mut rig = Setup::default().accepted();
+        if !is_first {
+            rig.send_fin();
+        }
+        rig.write(b"in flight").unwrap();
+        rig.shutdown();
+        if is_first {
+            rig.sent();
+            rig.send_fin();
+        }
+        rig.sent();
+        rig.assert_state(if is_first { State::Closing } else { State::LastAck });
+        let now = rig.now;
+        rig.host.with(now, |conn, cx| conn.abort(cx));
+        rig.none();
+        rig.assert_state(State::Closed);
+    }
+}
+
 #[test]
 fn only_orphans_are_hurried_out_of_fin_wait_2() {
     let config = Config { fin_wait2: Duration::from_secs(5), ..Config::default() };
