@@ -1,8 +1,8 @@
 //! accept, and the kernel's sockets that stand under accepted connections.
 
-use crate::boundary::{Outcome, Refused, errno, guard, is_inside};
+use crate::boundary::{Outcome, Refused, answered, errno, guard, is_inside};
 use crate::description::{Description, Kind, NONE};
-use crate::hooks::{answered, real};
+use crate::real;
 use crate::sleep::{beside, input};
 use crate::sockets::number;
 use crate::stack::{self, Stack};

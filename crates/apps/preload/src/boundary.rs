@@ -2,10 +2,12 @@
 //! apart from what the program calls. A call of the kernel's or of the C API's that failed is `Ok(-1)`, with `errno`
 //! set.
 
+use crate::real;
+pub(crate) use crate::real::{errno, set_errno};
 use crate::{fork, report, signals};
 use capi::boundary::fault;
 pub(crate) use capi::boundary::{Failure, Outcome, Refused};
-use libc::{c_int, c_void};
+use libc::c_void;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -79,16 +81,9 @@ pub(crate) fn stay_inside() {
     INSIDE.set(INSIDE.get() + 1);
 }
 
-/// The calling thread's `errno`.
-pub(crate) fn errno() -> c_int {
-    // SAFETY: the C library gives every thread an errno of its own.
-    unsafe { *libc::__errno_location() }
-}
-
-/// Sets it.
-pub(crate) fn set_errno(errno: c_int) {
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
+/// A handler's result where an answer of the kernel's or of the C API's is all.
+pub(crate) fn answered<T>(answer: T) -> Outcome<T> {
+    Ok(answer)
 }
 
 /// Prints the message once.
@@ -103,5 +98,5 @@ pub(crate) fn say(text: &str) {
     }
     let line = format!("millstream: {text}\n");
     // SAFETY: the line is there for as long as the call takes. If it cannot be told, no caller can be told so.
-    let _ = unsafe { crate::hooks::real::write(2, line.as_ptr().cast::<c_void>(), line.len()) };
+    let _ = unsafe { real::write(2, line.as_ptr().cast::<c_void>(), line.len()) };
 }

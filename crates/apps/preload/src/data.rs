@@ -1,9 +1,9 @@
 //! Bytes. On a connection the C API's functions do the work, which answer as Linux does; everything else that is ours
 //! is a socket of the kernel's, which knows what to say.
 
-use crate::boundary::{Outcome, Refused, errno, outside, set_errno};
+use crate::boundary::{Outcome, Refused, answered, errno, outside, set_errno};
 use crate::description::Kind;
-use crate::hooks::{answered, real};
+use crate::real;
 use crate::sleep::by_kernel;
 use crate::table::Held;
 use crate::{sockets, stack};

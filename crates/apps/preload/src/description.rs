@@ -1,6 +1,6 @@
 //! Open file descriptions behind descriptors of the stack, which dup shares.
 
-use crate::hooks::real;
+use crate::real;
 use crate::table::{self, Held, NUMBERS};
 use crate::{epoll, relay, stack};
 use libc::c_int;

@@ -1,9 +1,9 @@
 //! Numbers: close, dup, fcntl, fstat, ioctl. Whatever happens to the number of a descriptor of ours happens to the
 //! kernel's descriptor under it, too.
 
-use crate::boundary::{Outcome, Refused, guard, is_inside, say_once};
+use crate::boundary::{Outcome, Refused, answered, guard, is_inside, say_once};
 use crate::description::{Kind, note_number};
-use crate::hooks::{answered, real};
+use crate::real;
 use crate::table::{self, Held, Place};
 use crate::{accept, relay, stack};
 use capi::calls::descriptors as c;

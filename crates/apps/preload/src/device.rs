@@ -2,9 +2,9 @@
 //! the stack's is bound to the loopback, so the program's device is kept beside it. A socket that is bound to another
 //! device than the link's is the kernel's.
 
-use crate::boundary::{Outcome, Refused, errno, say_once};
+use crate::boundary::{Outcome, Refused, answered, errno, say_once};
 use crate::description::{Kind, StoredOption};
-use crate::hooks::{answered, real};
+use crate::real;
 use crate::sockets::Traffic;
 use crate::table::Held;
 use crate::{accept, route, sockets};

@@ -1,8 +1,8 @@
 //! The kernel's listeners, as it tells of them over sock_diag(7): is one of them fastened to the loopback interface, as
 //! the kernel's part of a launched listener is?
 
-use crate::hooks::real;
 use crate::limit;
+use crate::real;
 use crate::table;
 use crate::threads;
 use libc::{c_int, c_void};

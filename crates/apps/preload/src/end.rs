@@ -3,7 +3,7 @@
 
 use crate::boundary::inside;
 use crate::description::Kind;
-use crate::hooks::real;
+use crate::real;
 use crate::{heritage, pump, relay, report, sockets, stack, table};
 use base::Duration;
 use libc::c_int;

@@ -9,10 +9,10 @@
 mod turns;
 mod wait;
 
-use crate::boundary::{Outcome, Refused, errno, guard, is_inside};
+use crate::boundary::{Outcome, Refused, answered, errno, guard, is_inside};
 use crate::description::{Description, Kind, NONE, note_number};
 use crate::heritage::{listen_below, was_shut};
-use crate::hooks::{answered, real};
+use crate::real;
 use crate::relay;
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};

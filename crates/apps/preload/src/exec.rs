@@ -1,16 +1,14 @@
 //! Other programs in this process, and its end.
 
 use crate::boundary::{inside, say, set_errno};
-use crate::hooks::real;
+use crate::calls::List;
+use crate::real;
 use crate::{end, heritage, relay, report, stack};
 use capi::memory::is_nowhere;
 use libc::{c_char, c_int};
 use sock::program::{self, Program};
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
-
-/// Strings, a NULL at the end.
-pub(crate) type List = *const *const c_char;
 
 /// Prepares the run of another program; returns false if it must not run, because it would be on the kernel.
 ///

@@ -14,8 +14,9 @@
 //! is over, so it is not waited for, and the child gets no connections.
 
 use crate::boundary::{errno, is_inside, say_once, set_errno};
+use crate::calls::Entry;
 use crate::description::{Description, Family, Kind, NONE};
-use crate::hooks::real;
+use crate::real;
 use crate::table::{self, Held};
 use crate::{accept, bell, description, epoll, heap, heritage, limit, relay, report, stack};
 use capi::memory::can_read;
@@ -242,9 +243,6 @@ pub(crate) extern "C" fn in_child() {
 }
 
 // --- past fork(3) ---------------------------------------------------------------------------------------------------
-
-/// Entry function of a child.
-pub(crate) type Entry = extern "C" fn(*mut c_void) -> c_int;
 
 /// Kind of a child, to this library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

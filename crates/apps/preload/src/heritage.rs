@@ -5,7 +5,7 @@
 
 use crate::boundary::{Outcome, Refused, inside};
 use crate::description::{Description, Family, Kind, NONE, Relayed, StoredOption, note_number};
-use crate::hooks::real;
+use crate::real;
 use crate::sockets::{claim_below, kernels_number};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held};

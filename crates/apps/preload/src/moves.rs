@@ -6,10 +6,10 @@
 //! no other thread reads and writes: a copy of them goes there, and only what was taken is taken away.
 
 use crate::bell;
-use crate::boundary::{Outcome, Refused, errno, guard, inside, is_inside, outside, set_errno};
+use crate::boundary::{Outcome, Refused, answered, errno, guard, inside, is_inside, outside, set_errno};
 use crate::data;
 use crate::description::Kind;
-use crate::hooks::{answered, real};
+use crate::real;
 use crate::sleep::by_kernel;
 use crate::table::{self, Held, Place};
 use crate::{relay, stack, threads};

@@ -1,8 +1,8 @@
 //! getsockname and getpeername, and names that the kernel's sockets get for an attempt to connect.
 
-use crate::boundary::{Outcome, Refused, set_errno};
+use crate::boundary::{Outcome, Refused, answered, set_errno};
 use crate::description::Kind;
-use crate::hooks::{answered, real};
+use crate::real;
 use crate::sockets::{kernels_name, kernels_number};
 use crate::table::Held;
 use crate::{relay, stack};

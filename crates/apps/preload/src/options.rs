@@ -1,8 +1,8 @@
 //! setsockopt and getsockopt.
 
-use crate::boundary::{Outcome, Refused, errno, say};
+use crate::boundary::{Outcome, Refused, answered, errno, say};
 use crate::description::{Kind, NONE, StoredOption};
-use crate::hooks::{answered, real};
+use crate::real;
 use crate::stack::{self, Stack};
 use crate::table::Held;
 use crate::{accept, device, heritage, option_names, relay, report};

@@ -1,10 +1,10 @@
 //! poll, ppoll, select, pselect over descriptors of ours and of the kernel's.
 
-use crate::boundary::{Outcome, Refused, guard, is_inside, outside};
+use crate::boundary::{Outcome, Refused, answered, guard, is_inside, outside};
 use crate::description::{Kind, NONE};
 use crate::epoll;
 use crate::heritage::{listen_below, was_shut};
-use crate::hooks::{answered, real};
+use crate::real;
 use crate::signals::{self, Ran};
 use crate::sleep::{beside, monotonic, ppoll as kernels_ppoll, to_timespec};
 use crate::table::{self, Place};

@@ -9,7 +9,7 @@
 
 use crate::boundary::{inside, is_inside, say};
 use crate::description::Kind;
-use crate::hooks::real;
+use crate::real;
 use crate::{report, sockets, stack, table, threads};
 use capi::memory::is_nowhere;
 use libc::{c_char, c_int, c_void, uid_t};

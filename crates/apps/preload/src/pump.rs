@@ -1,7 +1,7 @@
 //! One connection that a child uses: bytes between it and the child's socket, both ways, and the end of each.
 
 use crate::boundary::errno;
-use crate::hooks::real;
+use crate::real;
 use crate::stack::Stack;
 use crate::table::Held;
 use libc::{c_int, c_void, pollfd};

@@ -4,7 +4,7 @@
 //! A line is a word, the process's number and what there is to tell, with tabs between.
 
 use crate::boundary::inside;
-use crate::hooks::real;
+use crate::real;
 use crate::stack::Stack;
 use crate::threads;
 use libc::{c_int, c_void};

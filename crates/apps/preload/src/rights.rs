@@ -6,7 +6,7 @@
 use crate::boundary::{Failure, Outcome, Refused, guard, is_inside, say_once};
 use crate::data;
 use crate::description::{Description, Family, Kind, Lent, NONE, note_number};
-use crate::hooks::real;
+use crate::real;
 use crate::sleep::by_kernel;
 use crate::table::{self, Held, Place};
 use crate::{device, fork, relay, sockets, stack, threads};

@@ -7,7 +7,7 @@
 
 use crate::bell::forks;
 use crate::boundary::{errno, is_inside, outside, set_errno};
-use crate::hooks::real;
+use crate::real;
 use crate::touch;
 use capi::host::signals_end_calls;
 use libc::{c_int, c_void, sighandler_t, siginfo_t, sigset_t, ucontext_t};

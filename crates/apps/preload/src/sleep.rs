@@ -3,7 +3,7 @@
 
 use crate::bell::forks;
 use crate::boundary::{Outcome, Refused, errno, outside, set_errno};
-use crate::hooks::real;
+use crate::real;
 use crate::signals::{self, Ran};
 use base::Duration;
 use libc::{c_int, c_long, c_short, pollfd, sigset_t, timespec};

@@ -1,9 +1,9 @@
 //! socket, bind, listen, connect, shutdown: where it is decided whose a socket becomes.
 
-use crate::boundary::{Failure, Outcome, Refused, errno, guard, is_inside, say, set_errno};
+use crate::boundary::{Failure, Outcome, Refused, answered, errno, guard, is_inside, say, set_errno};
 use crate::description::{Description, Kind, More, NONE, note_number};
 use crate::descriptors::KEPT;
-use crate::hooks::{answered, real};
+use crate::real;
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
 use crate::{

@@ -2,7 +2,7 @@
 //! its pools and the memory that groups share take 60 MB of addresses at first, most of which no page is ever behind,
 //! and more with its connections. So a program that limits itself has that much more, and is told what it has set.
 
-use crate::hooks::real;
+use crate::real;
 use crate::{relay, stack};
 use capi::memory::is_nowhere;
 use libc::{RLIM_INFINITY, c_int, c_uint, pid_t, rlim_t, rlimit};

@@ -5,10 +5,11 @@
 //! open across exec a launched program takes when it uses them, as after a fork.
 
 use crate::boundary::inside;
+use crate::calls::List;
 use crate::description::{Kind, NONE, Relayed};
-use crate::exec::{self, List};
-use crate::hooks::real;
+use crate::exec;
 use crate::pump::Pump;
+use crate::real;
 use crate::table::{self, Held};
 use crate::{heritage, relay, stack, threads};
 use libc::{c_char, c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};

@@ -1,11 +1,11 @@
 //! The C library's streams (`FILE`) over a connection. It reads and writes descriptors without coming here, so such a
 //! stream is one of those whose functions a program gives itself.
 
-use crate::boundary::{self, Outcome};
+use crate::boundary::{self, Outcome, answered};
 use crate::data;
 use crate::description::Kind;
-use crate::hooks::{self, answered, real};
 use crate::table::Held;
+use crate::{hooks, real};
 use libc::{FILE, c_char, c_int, c_void, off64_t, size_t, ssize_t};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -5,7 +5,7 @@
 //! the same kind: it takes a description only if a thread still uses it, and looks whether the slot still says so.
 
 use crate::description::Description;
-use crate::hooks::real;
+use crate::real;
 use crate::signals;
 use libc::c_int;
 use std::ops::Deref;

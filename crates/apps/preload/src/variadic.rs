@@ -1,7 +1,8 @@
 //! execl and its kin take their arguments one by one, as many as there are, which Rust's own functions cannot: a few
 //! instructions put those in registers beside those on the stack, for a function that reads them.
 
-use crate::exec::{self, List};
+use crate::calls::List;
+use crate::exec;
 use libc::{c_char, c_int};
 use std::arch::naked_asm;
 

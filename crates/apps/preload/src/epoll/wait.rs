@@ -1,9 +1,9 @@
 //! Waiting for the events of a set.
 
 use super::{told_as, waited_for};
-use crate::boundary::{Outcome, Refused, errno, guard, inside, is_inside, set_errno};
+use crate::boundary::{Outcome, Refused, answered, errno, guard, inside, is_inside, set_errno};
 use crate::description::{Description, Kind, NONE};
-use crate::hooks::{answered, real};
+use crate::real;
 use crate::signals::Ran;
 use crate::sleep::{TICK, beside, input, roughly_now};
 use crate::stack::{self, Stack};

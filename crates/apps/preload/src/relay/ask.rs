@@ -4,7 +4,7 @@
 use super::{NAME, REQUEST, Request, close, handle, pair, receive, send};
 use crate::boundary::{Refused, inside};
 use crate::description::{Description, NONE, Relayed};
-use crate::hooks::real;
+use crate::real;
 use crate::stack::{self, Stack};
 use crate::table;
 use libc::{c_int, c_void, pollfd, ssize_t};

@@ -5,7 +5,7 @@ use super::{NAME, both_names, pair};
 use crate::boundary::{errno, inside};
 use crate::description::{Lent, Relayed};
 use crate::heritage;
-use crate::hooks::real;
+use crate::real;
 use crate::stack::{self, Stack};
 use crate::table::Held;
 use crate::threads;

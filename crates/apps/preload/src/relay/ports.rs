@@ -11,8 +11,8 @@ use super::{Child, NAME, REQUEST, Relay, Request, begin_channel, both_names, cha
 use super::{close, is_whole, lend_of, named_pair, receive, receive_once, send};
 use crate::boundary::{Outcome, Refused, errno, inside};
 use crate::description::{Description, Kind, Lent, NONE, Relayed};
-use crate::hooks::real;
 use crate::pump::Pump;
+use crate::real;
 use crate::table::{self, Held};
 use crate::{accept, device, names, options, privileges, report, sockets, stack, threads};
 use libc::{c_int, c_void, epoll_event, pollfd, sockaddr, socklen_t};

@@ -2,7 +2,7 @@
 
 use crate::boundary::errno;
 use crate::description::NONE;
-use crate::hooks::real;
+use crate::real;
 use libc::{c_int, iovec, msghdr, ssize_t};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
