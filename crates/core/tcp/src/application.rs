@@ -12,6 +12,8 @@ use crate::output::Due;
 use crate::sender::send_buffer::LENT_MIN;
 use crate::{Cx, Error, Events, Frames, Hints, Limit, ReadError, Shutdown, SocketOptions, State, WriteError};
 
+crate::bits::writer!(WRITE_CLOSED, READ_CLOSED, READ_SHUT, ORPHAN, NO_SPACE, MORE, UNPUSHED, DATED);
+
 impl Connection {
     /// Append to the send buffer; how many bytes it took.
     #[inline]
@@ -48,12 +50,17 @@ impl Connection {
 
     fn before_hinted(&mut self, hints: &Hints) -> Result<(), WriteError> {
         self.may_write()?;
-        if hints.marks_end() { self.may_mark() } else { Ok(()) }
+        let may = if hints.marks_end() { self.may_mark() } else { Ok(()) };
+        if may == Err(WriteError::Full) {
+            self.bits.set(Bits::NO_SPACE, WRITER);
+        }
+        may
     }
 
     fn after_hinted(&mut self, cx: &mut Cx<'_>, taken: usize, wanted: usize, hints: &Hints) {
         if taken > 0 && hints.more {
-            self.bits.set(Bits::MORE | Bits::UNPUSHED);
+            self.bits.set(Bits::MORE, WRITER);
+            self.bits.set(Bits::UNPUSHED, WRITER);
         }
         if taken > 0 && (taken == wanted || !hints.waits) {
             self.end_call(cx, hints);
@@ -82,7 +89,7 @@ impl Connection {
         if part.len() < LENT_MIN {
             let hints = Hints { waits: true, ..*hints };
             let taken = self.write_hinted(cx, &bytes[part], &hints)?;
-            self.bits.set(Bits::NO_SPACE);
+            self.bits.set(Bits::NO_SPACE, WRITER);
             return Ok(taken);
         }
         let taken = self.snd.buffer_mut().lend(bytes, part);
@@ -117,24 +124,55 @@ impl Connection {
             self.snd.buffer().room()
         };
         if room == 0 {
-            self.bits.set(Bits::NO_SPACE);
+            self.bits.set(Bits::NO_SPACE, WRITER);
             return Err(WriteError::Full);
         }
         Ok(room)
+    }
+
+    /// MSG_MORE holds nothing back any more.
+    #[inline(always)]
+    pub(crate) fn release_held(&mut self) {
+        self.bits.clear(Bits::MORE, WRITER);
+    }
+
+    /// MSG_MORE holds nothing back any more, and the last of it carries PSH.
+    #[inline(always)]
+    pub(crate) fn end_more(&mut self) {
+        self.bits.clear(Bits::MORE, WRITER);
+        self.bits.clear(Bits::UNPUSHED, WRITER);
+    }
+
+    /// As on Linux, whatever the peer sends lets data go that MSG_MORE has held back.
+    #[inline]
+    pub(crate) fn let_go(&mut self) {
+        if self.bits.has(Bits::MORE) {
+            self.release_held();
+            self.request(Due::DATA);
+        }
+    }
+
+    /// Sends data held back by Nagle, MSG_MORE or TCP_CORK; data written later is not affected (TCP_NODELAY
+    /// set again, tcp(7)).
+    pub fn push(&mut self) {
+        self.release_held();
+        if self.state().may_send() && self.snd.unsent() > 0 {
+            self.flush();
+        }
     }
 
     /// `taken` of `wanted` bytes went into the send buffer.
     #[inline]
     fn note_write(&mut self, cx: &Cx<'_>, taken: usize, wanted: usize) {
         if taken < wanted || !self.has_space() {
-            self.bits.set(Bits::NO_SPACE);
+            self.bits.set(Bits::NO_SPACE, WRITER);
         }
         if taken > 0 {
             if self.snd.queued() as usize == taken {
                 self.note_busy(cx.now.as_millis() as u32, true);
             }
             self.request(Due::DATA);
-            self.bits.clear(Bits::MORE | Bits::UNPUSHED);
+            self.end_more();
         }
     }
 
@@ -191,10 +229,10 @@ impl Connection {
             return self.fail(cx, Error::Reset);
         }
         if matches!(how, Shutdown::Read | Shutdown::Both) {
-            self.bits.set(Bits::READ_SHUT);
+            self.bits.set(Bits::READ_SHUT, WRITER);
             self.raise(Events::READABLE);
             if cx.config.quirks.discard_after_shutdown {
-                self.bits.set(Bits::READ_CLOSED);
+                self.bits.set(Bits::READ_CLOSED, WRITER);
                 self.rcv.discard_out_of_order(cx);
             }
             self.refresh_prediction();
@@ -211,7 +249,7 @@ impl Connection {
             State::SynSent => return self.finish(cx),
             // The FIN waits for the handshake, unless data does not either.
             State::SynReceived => {
-                self.bits.set(Bits::WRITE_CLOSED);
+                self.bits.set(Bits::WRITE_CLOSED, WRITER);
                 if self.is_early() {
                     self.request(Due::DATA);
                 }
@@ -221,7 +259,7 @@ impl Connection {
             State::CloseWait => State::LastAck,
             _ => return,
         };
-        self.bits.set(Bits::WRITE_CLOSED);
+        self.bits.set(Bits::WRITE_CLOSED, WRITER);
         self.request(Due::DATA);
         self.set_state(cx, next);
     }
@@ -237,7 +275,8 @@ impl Connection {
     /// orderly end as an orphan.
     /// RFC 9293, MAY-1 and SHLD-3.
     pub fn close(&mut self, cx: &mut Cx<'_>) {
-        self.bits.set(Bits::ORPHAN | Bits::READ_CLOSED);
+        self.bits.set(Bits::ORPHAN, WRITER);
+        self.bits.set(Bits::READ_CLOSED, WRITER);
         // Elsewhere a change of the state follows, or nothing depends on the reader.
         if self.state() == State::FinWait2 {
             self.refresh_prediction();
@@ -259,7 +298,7 @@ impl Connection {
 
     /// RST and CLOSED at once.
     pub fn abort(&mut self, cx: &mut Cx<'_>) {
-        self.bits.set(Bits::READ_CLOSED);
+        self.bits.set(Bits::READ_CLOSED, WRITER);
         match self.state() {
             State::Closed => {}
             State::SynSent => self.finish(cx),
@@ -288,7 +327,7 @@ impl Connection {
             return;
         }
         self.request(Due::DATA);
-        self.bits.put(Bits::DATED, self.options.has(Switch::DATED));
+        self.bits.put(Bits::DATED, self.options.has(Switch::DATED), WRITER);
         if self.options.rcvbuf() != 0 {
             self.rcv.set_limit(self.options.rcvbuf());
         }
@@ -303,7 +342,7 @@ impl Connection {
         }
         if self.options.has(Switch::NODELAY) && !old.has(Switch::NODELAY) && self.snd.unsent() > 0 {
             // What waits leaves, even under a cork (tcp(7)).
-            self.bits.set(Bits::FLUSH);
+            self.flush();
         }
         if self.options.has(Switch::QUICKACK) && self.rcv.unacknowledged() > 0 {
             self.request(Due::ACK);
@@ -376,13 +415,18 @@ impl Connection {
     pub(crate) fn offer_space_now(&mut self, cx: &mut Cx<'_>) {
         self.grow_send_buffer(cx);
         if self.has_space() {
-            self.bits.clear(Bits::NO_SPACE);
-            self.raise(Events::WRITABLE);
+            self.announce_space();
             if self.bits.has(Bits::BUFFER_STARVED) {
                 self.watch(cx, Bits::BUFFER_STARVED, false);
                 self.put_limit(cx, Limit::Application);
             }
         }
+    }
+
+    /// A write that waits for room may come again.
+    pub(crate) fn announce_space(&mut self) {
+        self.bits.clear(Bits::NO_SPACE, WRITER);
+        self.raise(Events::WRITABLE);
     }
 
     #[inline(always)]

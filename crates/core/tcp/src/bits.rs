@@ -1,17 +1,42 @@
-//! Flags of a connection: which options were offered and agreed on, and what decides its way through the code.
+//! Flags of a connection: which options were offered and agreed on, and what decides its way through the code. They
+//! share a word, because the warm path looks at many of them at once; each is changed by one module alone.
 
 /// Yes-or-no facts, one bit each; above them lies what limits the sender: see `limit`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Bits(pub(crate) u64);
+pub(crate) struct Bits(u64);
+
+/// One fact, and its place.
+#[derive(Clone, Copy)]
+pub(crate) struct Flag<const PLACE: u8>;
+
+/// A flag that a module changes: the one that can make a `Writer`. There is one such module for a flag.
+pub(crate) trait Owned {
+    type Writer;
+}
+
+/// Makes a module the one that changes these flags: `bits.set(Bits::ECN, WRITER)`.
+macro_rules! writer {
+    ($($name:ident),+) => {
+        /// Right to change the flags of this module.
+        pub(crate) struct Writer(());
+
+        const WRITER: Writer = Writer(());
+
+        $(impl $crate::bits::Owned for $crate::bits::Flag<{ $crate::bits::Place::$name as u8 }> {
+            type Writer = Writer;
+        })+
+    };
+}
+pub(crate) use writer;
 
 /// Gives each fact a bit of its own.
 macro_rules! bits {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-        enum Place { $($name,)+ }
+        pub(crate) enum Place { $($name,)+ }
 
         impl Bits {
-            $($(#[$doc])+ pub(crate) const $name: Bits = Bits(1 << Place::$name as u64);)+
+            $($(#[$doc])+ pub(crate) const $name: Flag<{ Place::$name as u8 }> = Flag;)+
         }
 
         const _: () = assert!([$(stringify!($name)),+].len() <= Bits::FACTS as usize);
@@ -144,44 +169,119 @@ bits! {
 }
 
 impl Bits {
+    /// Bits that are facts of their own lie below these.
+    pub(crate) const FACTS: u32 = 61;
+
     /// Timestamps were offered (SYN-SENT) or negotiated.
-    pub(crate) const TIMESTAMPS: Bits = Bits(Bits::MILLIS.0 | Bits::MICROS.0);
+    pub(crate) const TIMESTAMPS: Bits = Bits::MILLIS.or(Bits::MICROS);
     /// Its SYN or SYN-ACK differs from those of the connections before it: the handshake cache neither takes nor gives
     /// it anything.
-    pub(crate) const NOT_CACHED: Bits = Bits(Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0 | Bits::MICROS.0);
+    pub(crate) const NOT_CACHED: Bits = Bits::SIGNED.or(Bits::ECN).or(Bits::ACCECN).or(Bits::MICROS);
     /// Its SYN or SYN-ACK may say more than a cached one.
     pub(crate) const OWN_SYN: Bits =
-        Bits(Bits::NOT_CACHED.0 | Bits::COOKIE.0 | Bits::EARLY.0 | Bits::FAST_OPEN.0 | Bits::MARKED.0);
+        Bits::NOT_CACHED.or(Bits::COOKIE).or(Bits::EARLY).or(Bits::FAST_OPEN).or(Bits::MARKED);
     /// Every segment of it carries more than its timestamps, or carries it otherwise.
-    pub(crate) const OWN_HEADER: Bits = Bits(
-        Bits::SIGNED.0
-            | Bits::ECN.0
-            | Bits::ACCECN.0
-            | Bits::REPEATS_FIN.0
-            | Bits::TELLS_ALL.0
-            | Bits::MICROS.0,
-    );
+    pub(crate) const OWN_HEADER: Bits = Bits::NOT_CACHED.or(Bits::REPEATS_FIN).or(Bits::TELLS_ALL);
 
-    pub(crate) fn has(self, bit: Bits) -> bool {
-        self.0 & bit.0 != 0
+    /// Those of a word that [`Bits::raw`] gave.
+    pub(crate) const fn of(raw: u64) -> Bits {
+        Bits(raw)
     }
 
-    pub(crate) fn set(&mut self, bit: Bits) {
-        self.0 |= bit.0;
+    /// Returns all of them as a word.
+    pub(crate) const fn raw(self) -> u64 {
+        self.0
     }
 
-    pub(crate) fn clear(&mut self, bit: Bits) {
-        self.0 &= !bit.0;
+    /// Returns these and another one.
+    pub(crate) const fn or<const PLACE: u8>(self, _: Flag<PLACE>) -> Bits {
+        Bits(self.0 | 1 << PLACE)
     }
 
-    pub(crate) fn put(&mut self, bit: Bits, on: bool) {
-        if on { self.set(bit) } else { self.clear(bit) }
+    /// Returns true if one of `flags` is set.
+    #[inline(always)]
+    pub(crate) fn has(self, flags: impl Into<Bits>) -> bool {
+        self.0 & flags.into().0 != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn set<const PLACE: u8>(&mut self, _: Flag<PLACE>, _: <Flag<PLACE> as Owned>::Writer)
+    where
+        Flag<PLACE>: Owned,
+    {
+        self.0 |= 1 << PLACE;
+    }
+
+    #[inline(always)]
+    pub(crate) fn clear<const PLACE: u8>(&mut self, _: Flag<PLACE>, _: <Flag<PLACE> as Owned>::Writer)
+    where
+        Flag<PLACE>: Owned,
+    {
+        self.0 &= !(1 << PLACE);
+    }
+
+    #[inline(always)]
+    pub(crate) fn put<const PLACE: u8>(
+        &mut self,
+        flag: Flag<PLACE>,
+        on: bool,
+        writer: <Flag<PLACE> as Owned>::Writer,
+    ) where
+        Flag<PLACE>: Owned,
+    {
+        if on { self.set(flag, writer) } else { self.clear(flag, writer) }
+    }
+
+    /// Returns what lies above the facts.
+    pub(crate) fn rest(self) -> u64 {
+        self.0 >> Bits::FACTS
+    }
+
+    /// Replaces what lies above the facts: the module's that watches the peer's window.
+    pub(crate) fn set_rest(
+        &mut self,
+        rest: u64,
+        _: <Flag<{ Place::WINDOW_STARVED as u8 }> as Owned>::Writer,
+    ) {
+        self.0 = self.0 & ((1 << Bits::FACTS) - 1) | rest << Bits::FACTS;
     }
 }
 
-impl core::ops::BitOr for Bits {
+impl<const PLACE: u8> Flag<PLACE> {
+    pub(crate) const fn raw(self) -> u64 {
+        1 << PLACE
+    }
+
+    /// Returns this and another one.
+    pub(crate) const fn or<const OTHER: u8>(self, other: Flag<OTHER>) -> Bits {
+        Bits(1 << PLACE).or(other)
+    }
+
+    /// Returns it alone if it is `on`, else nothing: of what a connection begins with.
+    pub(crate) fn when(self, on: bool) -> Bits {
+        Bits(u64::from(on) << PLACE)
+    }
+}
+
+impl<const PLACE: u8> From<Flag<PLACE>> for Bits {
+    #[inline(always)]
+    fn from(_: Flag<PLACE>) -> Bits {
+        Bits(1 << PLACE)
+    }
+}
+
+impl<R: Into<Bits>> core::ops::BitOr<R> for Bits {
     type Output = Bits;
-    fn bitor(self, rhs: Bits) -> Bits {
-        Bits(self.0 | rhs.0)
+    #[inline(always)]
+    fn bitor(self, rhs: R) -> Bits {
+        Bits(self.0 | rhs.into().0)
+    }
+}
+
+impl<R: Into<Bits>, const PLACE: u8> core::ops::BitOr<R> for Flag<PLACE> {
+    type Output = Bits;
+    #[inline(always)]
+    fn bitor(self, rhs: R) -> Bits {
+        Bits::from(self) | rhs
     }
 }

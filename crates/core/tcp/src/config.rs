@@ -428,12 +428,9 @@ impl Config {
     /// Returns the options of TCP that connections offer to every peer.
     #[inline(always)]
     pub(crate) fn offered(&self) -> Bits {
-        let mut bits = self.quirks.bits();
-        let stamps = if self.usec_timestamps { Bits::MICROS } else { Bits::MILLIS };
-        bits.put(stamps, self.timestamps);
-        bits.put(Bits::SACK, self.sack);
-        bits.put(Bits::SCALING, self.window_scaling);
-        bits
+        let (stamps, micros) = (self.timestamps, self.usec_timestamps);
+        let stamps = Bits::MICROS.when(stamps && micros) | Bits::MILLIS.when(stamps && !micros);
+        self.quirks.bits() | stamps | Bits::SACK.when(self.sack) | Bits::SCALING.when(self.window_scaling)
     }
 
     /// The order of options in a SYN.

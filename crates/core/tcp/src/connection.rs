@@ -26,6 +26,8 @@ use crate::stats::counts::{Counts, RareStats};
 use crate::timers::{Keepalive, OwnTimes, Timers};
 use crate::{Error, Events, State};
 
+crate::bits::writer!(RESET_AT);
+
 /// The value of `predicted` that no segment's flags agree with: nothing takes the short path.
 pub(crate) const NOTHING: Flags = Flags::ALL;
 
@@ -169,13 +171,15 @@ impl Connection {
     /// A RST is to be sent that carries this number and no ACK.
     pub(crate) fn request_reset_at(&mut self, seq: Seq) {
         self.cold_mut().reset_seq = seq;
-        self.bits.set(Bits::RESET_AT);
+        self.bits.set(Bits::RESET_AT, WRITER);
         self.due |= Due::RST;
     }
 
-    /// The number of the RST that answers a bad acknowledgment.
-    pub(crate) fn reset_seq(&self) -> Option<Seq> {
-        self.cold.as_ref().filter(|_| self.bits.has(Bits::RESET_AT)).map(|cold| cold.reset_seq)
+    /// Takes the number of the RST that answers a bad acknowledgment.
+    pub(crate) fn take_reset_seq(&mut self) -> Option<Seq> {
+        let seq = self.cold.as_ref().filter(|_| self.bits.has(Bits::RESET_AT)).map(|cold| cold.reset_seq)?;
+        self.bits.clear(Bits::RESET_AT, WRITER);
+        Some(seq)
     }
 
     /// Slow start ended here for connections before this one.

@@ -15,11 +15,13 @@ use crate::Cx;
 use crate::connection::{Bits, Connection};
 use crate::delivery::samples::Delivery;
 
+crate::bits::writer!(SAMPLED);
+
 impl Connection {
     /// The policy wants samples, or does not any more.
     #[cold]
     pub(crate) fn switch_sampling(&mut self, on: bool) {
-        self.bits.put(Bits::SAMPLED, on);
+        self.bits.put(Bits::SAMPLED, on, WRITER);
         let una = self.snd.una();
         self.cold_mut().delivery.0 = on.then(|| Box::new(Delivery::new(una)));
     }

@@ -13,6 +13,8 @@ use crate::options::Switch;
 use crate::output::Due;
 use crate::{Cookie, Cx, Error, Events, HostHint, Incident, Open, State};
 
+crate::bits::writer!(ACTIVE);
+
 impl Connection {
     /// A new connection in `place`: what is as large as this should not be moved, and in a slab it need not be.
     pub(crate) fn begin<'p>(
@@ -61,9 +63,8 @@ impl Connection {
 
     /// Sets the features that only the active opener asks for.
     pub(crate) fn ask(&mut self, config: &Config) {
-        self.bits.set(Bits::ACTIVE);
-        self.bits.put(Bits::ECN, config.ecn.asks_classic());
-        self.bits.put(Bits::ACCECN, config.ecn.asks_accurate());
+        self.bits.set(Bits::ACTIVE, WRITER);
+        self.ask_ecn(config);
     }
 
     /// Passive open in `place` on a valid SYN (RFC 9293, 3.10.7.2): SYN-RECEIVED; poll_transmit gives the

@@ -9,8 +9,9 @@ use base::{Instant, Seq};
 
 use crate::connection::{Bits, Connection};
 use crate::marks::ends::{Note, RecordEnds};
-use crate::output::Due;
 use crate::{Cx, Events, Hints, Report, Stamps, State, Transmit, WriteError};
+
+crate::bits::writer!(MARKED);
 
 /// Most arrivals remembered; what comes then counts as having come with what came last before.
 const ARRIVALS: usize = 256;
@@ -32,10 +33,7 @@ impl Connection {
     /// May the end of a call be marked? A report that nothing takes is no reason to wait for an acknowledgment.
     pub(crate) fn may_mark(&mut self) -> Result<(), WriteError> {
         match self.marks() {
-            Some(marks) if marks.is_full() && marks.is_watching() => {
-                self.bits.set(Bits::NO_SPACE);
-                Err(WriteError::Full)
-            }
+            Some(marks) if marks.is_full() && marks.is_watching() => Err(WriteError::Full),
             Some(marks) if marks.is_full() => Err(WriteError::NoMemory),
             _ => Ok(()),
         }
@@ -69,7 +67,7 @@ impl Connection {
             });
             marks.notes.push_back(Note { end, completion, start, stamps: hints.stamps });
         }
-        self.bits.set(Bits::MARKED);
+        self.bits.set(Bits::MARKED, WRITER);
         if end == una && !opening {
             // It was acknowledged while the call waited.
             return self.on_marked_acknowledged(cx);
@@ -86,7 +84,7 @@ impl Connection {
         if ends.front() != Some(&end) {
             ends.push_front(end);
         }
-        self.bits.set(Bits::MARKED);
+        self.bits.set(Bits::MARKED, WRITER);
     }
 
     /// The number of the oldest byte of the send buffer.
@@ -188,7 +186,7 @@ impl Connection {
             }
         }
         let watching = marks.is_watching();
-        self.bits.put(Bits::MARKED, watching);
+        self.bits.put(Bits::MARKED, watching, WRITER);
         if told {
             self.raise(Events::REPORT);
         }
@@ -197,7 +195,7 @@ impl Connection {
     /// The connection is over: nothing refers to what was written any more.
     #[cold]
     pub(crate) fn settle_marks(&mut self) {
-        self.bits.clear(Bits::MARKED);
+        self.bits.clear(Bits::MARKED, WRITER);
         let Some(marks) = self.cold_mut().marks.0.as_deref_mut() else { return };
         marks.ends.clear();
         let mut told = false;
@@ -249,25 +247,6 @@ impl Connection {
             self.note_arrival(now);
         }
         self.let_go();
-    }
-
-    /// As on Linux, whatever the peer sends lets data go that MSG_MORE has held back.
-    #[inline]
-    pub(crate) fn let_go(&mut self) {
-        if self.bits.has(Bits::MORE) {
-            self.bits.clear(Bits::MORE);
-            self.request(Due::DATA);
-        }
-    }
-
-    /// Sends data held back by Nagle, MSG_MORE or TCP_CORK; data written later is not affected (TCP_NODELAY
-    /// set again, tcp(7)).
-    pub fn push(&mut self) {
-        self.bits.clear(Bits::MORE);
-        if self.state().may_send() && self.snd.unsent() > 0 {
-            self.bits.set(Bits::FLUSH);
-            self.request(Due::DATA);
-        }
     }
 
     // --- arrivals --------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ use wire::tcp::{Flags, Options};
 use crate::connection::{Bits, Connection};
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
 
+crate::bits::writer!(CWND_LIMITED, INTERACTIVE, PUSHED, PROBED, FORCE, FLUSH, LONE_FIN, CHALLENGED, OPENING);
+
 /// A range of the send sequence: bytes of data, and the FIN behind them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SeqRange {
@@ -158,13 +160,19 @@ impl Connection {
             return plan;
         }
         let challenge = self.bits.has(Bits::CHALLENGED);
-        self.bits.clear(Bits::CHALLENGED);
+        self.bits.clear(Bits::CHALLENGED, WRITER);
         if challenge || !self.may_send() || !self.snd.fin_in_flight() {
             return plan;
         }
         self.snd.stop_timing();
         let again = TxPlan::bare(self.snd.nxt() - 1, Flags::FIN | Flags::ACK, TransmitClass::Control);
         TxPlan { retransmit: true, ..again }
+    }
+
+    /// An acknowledgment is to be sent that is a challenge.
+    pub(crate) fn request_challenge(&mut self) {
+        self.bits.put(Bits::CHALLENGED, self.bits.has(Bits::REPEATS_FIN), WRITER);
+        self.request(Due::ACK);
     }
 
     #[inline]
@@ -183,8 +191,7 @@ impl Connection {
     fn plan_reset(&mut self, cx: &mut Cx<'_>) -> TxPlan {
         self.clear_due(Due::RST);
         cx.counters.resets_out += 1;
-        if let Some(seq) = self.reset_seq() {
-            self.bits.clear(Bits::RESET_AT);
+        if let Some(seq) = self.take_reset_seq() {
             return TxPlan::bare(seq, Flags::RST, TransmitClass::Control);
         }
         TxPlan::bare(self.bare_seq(), Flags::RST | Flags::ACK, TransmitClass::Control)

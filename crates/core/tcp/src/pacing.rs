@@ -33,6 +33,8 @@ use crate::output::Due;
 use crate::pacing::quantum::{Pacing, millisecond, quantum};
 use crate::{Config, Cx};
 
+crate::bits::writer!(PACED, PACE_WAIT, AUTOSIZED);
+
 /// Largest super-segment there is.
 const LARGEST: u64 = 65_536;
 
@@ -80,7 +82,7 @@ impl Connection {
     #[cold]
     fn judge_path(&mut self, cx: &Cx<'_>) {
         let long = self.timers.rtt().min_micros() >= LONG_PATH_US;
-        self.bits.put(Bits::AUTOSIZED, long && cx.config.autosize);
+        self.bits.put(Bits::AUTOSIZED, long && cx.config.autosize, WRITER);
         if self.state().is_synchronized() {
             self.refresh_pacing(cx);
         }
@@ -109,7 +111,7 @@ impl Connection {
 
     #[cold]
     fn switch_pacing(&mut self, cx: &Cx<'_>, on: bool) {
-        self.bits.put(Bits::PACED, on);
+        self.bits.put(Bits::PACED, on, WRITER);
         if !on {
             return self.on_pace();
         }
@@ -166,24 +168,24 @@ impl Connection {
                 return Some(u32::MAX);
             }
             if self.snd.unsent() <= self.congestion_room() {
-                self.bits.clear(Bits::PACE_WAIT);
+                self.bits.clear(Bits::PACE_WAIT, WRITER);
                 return Some(u32::MAX);
             }
         }
         let quantum = quantum(rate, mss, cx.config);
         match self.pacing_mut().room(cx.now, mss, quantum) {
             Ok(room) => {
-                self.bits.clear(Bits::PACE_WAIT);
+                self.bits.clear(Bits::PACE_WAIT, WRITER);
                 Some(room)
             }
             Err(at) => {
                 cx.counters.paced += u64::from(!self.bits.has(Bits::PACE_WAIT));
-                self.bits.set(Bits::PACE_WAIT);
+                self.bits.set(Bits::PACE_WAIT, WRITER);
                 self.timers.hasten_idle(at);
                 // Not the window held it back, unless it was full in this round trip.
                 let (most, cwnd) =
                     (self.snd.flight().max(self.snd.round_flight()), self.control.window().cwnd);
-                self.bits.put(Bits::CWND_LIMITED, most.saturating_add(mss) > cwnd);
+                self.note_cwnd_limited(most.saturating_add(mss) > cwnd);
                 None
             }
         }
@@ -207,7 +209,7 @@ impl Connection {
     /// at anew.
     #[cold]
     pub(crate) fn on_pace(&mut self) {
-        self.bits.clear(Bits::PACE_WAIT);
+        self.bits.clear(Bits::PACE_WAIT, WRITER);
         self.request(Due::DATA);
     }
 

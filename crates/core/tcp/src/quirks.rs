@@ -67,14 +67,10 @@ impl Quirks {
     /// Returns those that the warm path would have to look for, as bits that it looks at for other reasons.
     #[inline(always)]
     pub(crate) fn bits(&self) -> Bits {
-        let mut bits = Bits::default();
         if !(self.push_bursts | self.window_ramp | self.tell_all_room | self.repeat_fin) {
-            return bits;
+            return Bits::default();
         }
-        bits.put(Bits::BURSTS, self.push_bursts);
-        bits.put(Bits::RAMP, self.window_ramp);
-        bits.put(Bits::TELLS_ALL, self.tell_all_room);
-        bits.put(Bits::REPEATS_FIN, self.repeat_fin);
-        bits
+        let sent = Bits::BURSTS.when(self.push_bursts) | Bits::REPEATS_FIN.when(self.repeat_fin);
+        sent | Bits::RAMP.when(self.window_ramp) | Bits::TELLS_ALL.when(self.tell_all_room)
     }
 }

@@ -7,6 +7,8 @@ use super::{AoReport, Auth, KeyChange, KeyError, Keyring, Refused};
 use crate::connection::{Bits, Connection};
 use crate::{Cx, State};
 
+crate::bits::writer!(SIGNED);
+
 impl Connection {
     /// From now on every segment is signed, and only signed ones are believed. Before the first segment has left this
     /// decides on options, too: where a signature leaves no room for SACK beside timestamps, timestamps go.
@@ -14,23 +16,12 @@ impl Connection {
     pub fn authenticate(&mut self, auth: Auth) {
         let crowded = auth.crowds_out_sack() && self.bits.has(Bits::SACK);
         if crowded && matches!(self.state(), State::SynSent | State::SynReceived) {
-            self.bits.clear(Bits::TIMESTAMPS);
+            self.forgo_timestamps();
         }
         self.forgo_accurate_ecn();
         self.cold_mut().auth.0 = Some(Box::new(auth));
-        self.bits.set(Bits::SIGNED);
+        self.bits.set(Bits::SIGNED, WRITER);
         self.fit_signature();
-    }
-
-    /// Beside a signature there is no room for accurate ECN's counters: while that can still be agreed on, classic
-    /// feedback serves; later none does.
-    fn forgo_accurate_ecn(&mut self) {
-        if self.bits.has(Bits::ACCECN) {
-            self.bits.clear(Bits::ACCECN);
-            self.bits.put(Bits::ECN, matches!(self.state(), State::SynSent | State::SynReceived));
-            self.cold_mut().accecn.forgo();
-            self.refresh_prediction();
-        }
     }
 
     /// Are its segments signed?
@@ -121,7 +112,7 @@ impl Connection {
         match (self.auth_mut(), change) {
             (Some(_), KeyChange::RemoveMd5(peers)) if signs_resets && peers.has(peer) => {
                 self.cold_mut().auth.0 = None;
-                self.bits.clear(Bits::SIGNED);
+                self.bits.clear(Bits::SIGNED, WRITER);
             }
             (Some(auth), change) => auth.change(change)?,
             (None, KeyChange::SetMd5(key)) => {

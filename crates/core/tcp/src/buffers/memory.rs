@@ -23,6 +23,8 @@ use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::{Cx, DropReason, Events, State};
 
+crate::bits::writer!(COUNTED);
+
 /// A share is what is left, divided by this.
 const SHARE: u32 = 8;
 
@@ -109,7 +111,7 @@ impl Connection {
             return;
         }
         cx.pool.orphans += 1;
-        self.bits.set(Bits::COUNTED);
+        self.bits.set(Bits::COUNTED, WRITER);
         if cx.pool.orphans > cx.config.max_orphans {
             cx.counters.orphans_reset += 1;
             self.reset(cx);
@@ -132,7 +134,7 @@ impl Connection {
     /// It is one no longer.
     pub(crate) fn forget_orphan(&mut self, pool: &mut Pool) {
         if self.bits.has(Bits::COUNTED) {
-            self.bits.clear(Bits::COUNTED);
+            self.bits.clear(Bits::COUNTED, WRITER);
             pool.orphans -= 1;
         }
     }

@@ -31,7 +31,7 @@ pub struct TimeWait {
     pub(crate) acked_at: u8,
 }
 
-const _: () = assert!(Bits::TIMESTAMPS.0 <= u8::MAX as u64);
+const _: () = assert!(Bits::TIMESTAMPS.raw() <= u8::MAX as u64);
 
 const _: () = assert!(size_of::<TimeWait>() <= 64);
 
@@ -64,7 +64,7 @@ impl TimeWait {
         timestamps: Option<(u32, u32)>,
     ) -> Self {
         let (ts_recent, ts_offset) = timestamps.unwrap_or((0, 0));
-        let stamps = if timestamps.is_some() { Bits::MILLIS.0 as u8 } else { 0 };
+        let stamps = if timestamps.is_some() { Bits::MILLIS.raw() as u8 } else { 0 };
         TimeWait { key, until, snd_nxt, rcv_nxt, ts_recent, ts_offset, window, stamps, acked_at: 0 }
     }
 
@@ -73,7 +73,7 @@ impl TimeWait {
     }
 
     fn clock(&self) -> Clock {
-        Bits(self.stamps.into()).clock()
+        Bits::of(self.stamps.into()).clock()
     }
 
     /// A segment arrived (the TIME-WAIT parts of RFC 9293, section 3.10.7.4).

@@ -12,7 +12,9 @@ use crate::connection::{Bits, Connection};
 use crate::ecn::accecn::Mode;
 use crate::output::{Due, TxPlan};
 use crate::recovery::Phase;
-use crate::{Cx, State, Transmit, TransmitClass};
+use crate::{Config, Cx, State, Transmit, TransmitClass};
+
+crate::bits::writer!(ECN, ACCECN, GREETING, ECHO, REDUCED);
 
 /// ECT(0) in the IP header's last two bits (RFC 3168, section 5): this packet may be marked.
 const ECT_0: u8 = 0b10;
@@ -43,10 +45,33 @@ impl Connection {
         } else {
             Mode::Without
         };
-        self.bits.clear(Bits::ACCECN);
-        self.bits.put(Bits::ECN, mode == Mode::Classic);
+        self.bits.clear(Bits::ACCECN, WRITER);
+        self.bits.put(Bits::ECN, mode == Mode::Classic, WRITER);
         if mode == Mode::Accurate {
             self.enter_accurate(cx, syn);
+        }
+    }
+
+    /// Asks for what the settings say, in our SYN.
+    #[inline(always)]
+    pub(crate) fn ask_ecn(&mut self, config: &Config) {
+        self.bits.put(Bits::ECN, config.ecn.asks_classic(), WRITER);
+        self.bits.put(Bits::ACCECN, config.ecn.asks_accurate(), WRITER);
+    }
+
+    /// The next SYN does not ask for classic ECN.
+    pub(crate) fn give_up_ecn(&mut self) {
+        self.bits.clear(Bits::ECN, WRITER);
+    }
+
+    /// Beside a signature there is no room for accurate ECN's counters: while that can still be agreed on, classic
+    /// feedback serves; later none does.
+    pub(crate) fn forgo_accurate_ecn(&mut self) {
+        if self.bits.has(Bits::ACCECN) {
+            self.bits.clear(Bits::ACCECN, WRITER);
+            self.bits.put(Bits::ECN, matches!(self.state(), State::SynSent | State::SynReceived), WRITER);
+            self.cold_mut().accecn.forgo();
+            self.refresh_prediction();
         }
     }
 
@@ -58,7 +83,7 @@ impl Connection {
             return;
         }
         if seg.flags.has(Flags::CWR) {
-            self.bits.clear(Bits::ECHO);
+            self.bits.clear(Bits::ECHO, WRITER);
             // Its window may be a single segment now: it should not wait for a delayed acknowledgment.
             if !seg.payload.is_empty() {
                 self.request(Due::ACK);
@@ -66,7 +91,7 @@ impl Connection {
         }
         if seg.ecn == Ecn::Marked {
             cx.counters.marks_in += 1;
-            self.bits.set(Bits::ECHO);
+            self.bits.set(Bits::ECHO, WRITER);
             self.request(Due::ACK);
         }
     }
@@ -98,7 +123,7 @@ impl Connection {
     pub(crate) fn on_echo(&mut self, cx: &mut Cx<'_>) {
         cx.counters.echoes_in += 1;
         if self.on_marks(cx) {
-            self.bits.set(Bits::REDUCED);
+            self.bits.set(Bits::REDUCED, WRITER);
         }
     }
 
@@ -141,7 +166,7 @@ impl Connection {
             return (flags, 0);
         }
         if self.bits.has(Bits::REDUCED) {
-            self.bits.clear(Bits::REDUCED);
+            self.bits.clear(Bits::REDUCED, WRITER);
             flags = flags | Flags::CWR;
         }
         (flags, ECT_0)

@@ -71,10 +71,10 @@ impl CachedState {
         let both = |option: Bits, theirs: bool| (ours.has(option) && theirs) == bits.has(option);
         syn.flags == Flags::SYN
             && said.mss.unwrap_or(path::default_mss(key)).max(MIN_MSS) == agreed.peer_mss
-            && both(Bits::SCALING, said.window_scale.is_some())
+            && both(Bits::SCALING.into(), said.window_scale.is_some())
             && (!bits.has(Bits::SCALING)
                 || said.window_scale.is_some_and(|shift| shift.min(MAX_SHIFT) == agreed.snd_scale))
-            && both(Bits::SACK, said.sack_permitted)
+            && both(Bits::SACK.into(), said.sack_permitted)
             && both(Bits::TIMESTAMPS, said.timestamps.is_some())
     }
 
@@ -148,7 +148,7 @@ impl Connection {
 
     /// A SYN that says what the peer's must have said.
     fn syn_of_peer(&self) -> Segment<'static> {
-        let has = |bit| self.bits.has(bit);
+        let bits = self.bits;
         Segment {
             seq: Seq::new(0),
             ack: Seq::new(0),
@@ -157,9 +157,9 @@ impl Connection {
             urgent: 0,
             options: Options {
                 mss: Some(self.snd.peer_mss()),
-                window_scale: has(Bits::SCALING).then_some(self.snd.scale()),
-                sack_permitted: has(Bits::SACK),
-                timestamps: has(Bits::TIMESTAMPS).then_some(Timestamps { val: 0, ecr: 0 }),
+                window_scale: bits.has(Bits::SCALING).then_some(self.snd.scale()),
+                sack_permitted: bits.has(Bits::SACK),
+                timestamps: bits.has(Bits::TIMESTAMPS).then_some(Timestamps { val: 0, ecr: 0 }),
                 ..Options::NONE
             },
             merged: 1,

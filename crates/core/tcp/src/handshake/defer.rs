@@ -10,6 +10,8 @@ use crate::connection::{Bits, Connection};
 use crate::handshake::scale::ts_before;
 use crate::output::Due;
 
+crate::bits::writer!(DEFERRED);
+
 /// The longest timeout, seconds.
 const LONGEST: u32 = 120;
 
@@ -45,7 +47,7 @@ impl Connection {
             return false;
         }
         if !self.bits.has(Bits::DEFERRED) {
-            self.bits.set(Bits::DEFERRED);
+            self.bits.set(Bits::DEFERRED, WRITER);
             self.timers.prolong_rtx(self.deferral());
             let left = self.snd.when_left(cx.pool.tx_times_mut(), seg.ack);
             self.measure_rtt(cx, seg, left);

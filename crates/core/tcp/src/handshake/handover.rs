@@ -85,8 +85,8 @@ impl Connection {
     /// has a signature, accurate ECN or Fast Open, or that is over. What it holds out of order the peer sends again.
     pub fn hand_over(&self, now: Instant) -> Option<Handover> {
         let done = matches!(self.state(), State::Established | State::CloseWait);
-        let known = Bits::ACTIVE.0 | Bits::SIGNED.0 | Bits::ACCECN.0 | Bits::EARLY.0;
-        if !done && self.state() != State::SynReceived || self.bits.0 & known != 0 {
+        let known = Bits::ACTIVE | Bits::SIGNED | Bits::ACCECN | Bits::EARLY;
+        if !done && self.state() != State::SynReceived || self.bits.has(known) {
             return None;
         }
         if done && (self.snd.flight() > 0 || self.snd.unsent() > 0) {
@@ -101,7 +101,7 @@ impl Connection {
             peer_mss: self.snd.peer_mss(),
             scales: self.bits.has(Bits::SCALING).then_some((self.snd.scale(), self.rcv.scale())),
             sack: self.bits.has(Bits::SACK),
-            ts_recent: (self.bits.0 & Bits::TIMESTAMPS.0 != 0).then_some(self.rcv.ts_recent()),
+            ts_recent: self.bits.has(Bits::TIMESTAMPS).then_some(self.rcv.ts_recent()),
             ecn: self.bits.has(Bits::ECN),
             window: done.then(|| to_field(self.snd.window(), self.snd.scale())),
             peer_closed,

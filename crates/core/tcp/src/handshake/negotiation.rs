@@ -8,6 +8,8 @@ use crate::handshake::scale::{MAX_SHIFT, from_field};
 use crate::mtu::path;
 use crate::sender::MIN_MSS;
 
+crate::bits::writer!(MILLIS, MICROS, SACK, SCALING);
+
 impl Connection {
     /// Adds the options that only a SYN or SYN-ACK has.
     #[inline(always)]
@@ -24,6 +26,12 @@ impl Connection {
         options.layout = cx.config.syn_layout();
     }
 
+    /// Timestamps are not offered or agreed on.
+    pub(crate) fn forgo_timestamps(&mut self) {
+        self.bits.clear(Bits::MILLIS, WRITER);
+        self.bits.clear(Bits::MICROS, WRITER);
+    }
+
     /// The peer's SYN: its number, its options, its window (never scaled here, RFC 7323, section 2.2).
     /// RFC 7323, 2.2-1, 2.2-2, 2.2-3 and 3.2-1.
     pub(crate) fn take_syn(&mut self, cx: &mut Cx<'_>, syn: &Segment<'_>) {
@@ -35,15 +43,15 @@ impl Connection {
         self.rcv.note_arrival(cx.now);
         self.negotiate_ecn(cx, syn);
         let ours = self.bits;
-        self.bits.put(Bits::SACK, ours.has(Bits::SACK) && syn.options.sack_permitted);
+        self.bits.put(Bits::SACK, ours.has(Bits::SACK) && syn.options.sack_permitted, WRITER);
         let scale = syn.options.window_scale.filter(|_| ours.has(Bits::SCALING));
         if scale.is_none() {
-            self.bits.clear(Bits::SCALING);
+            self.bits.clear(Bits::SCALING, WRITER);
             self.rcv.set_scale(0);
         }
         match syn.options.timestamps.filter(|_| ours.has(Bits::TIMESTAMPS)) {
             Some(ts) => self.rcv.note_timestamp(ts.val),
-            None => self.bits.clear(Bits::TIMESTAMPS),
+            None => self.forgo_timestamps(),
         }
         let peer_mss = syn.options.mss.unwrap_or(path::default_mss(self.key())).max(MIN_MSS);
         self.snd.agree(peer_mss, scale.map_or(0, |shift| shift.min(MAX_SHIFT)));

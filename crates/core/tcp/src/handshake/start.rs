@@ -25,11 +25,9 @@ impl Start {
     pub(crate) fn of(config: &Config, options: &SocketOptions, path_mtu: u16) -> Start {
         let options = PackedOptions::from(options);
         let greatest = if options.rcvbuf() == 0 { config.rcvbuf.1 } else { options.rcvbuf() };
-        let mut bits = config.offered();
-        bits.put(Bits::DATED, options.has(Switch::DATED));
         Start {
             options,
-            bits,
+            bits: config.offered() | Bits::DATED.when(options.has(Switch::DATED)),
             quick: if options.has(Switch::NO_QUICKACK) { 0 } else { config.quick_acks },
             rcv_scale: shift_for(greatest.min(options.clamp())),
             path_mtu,

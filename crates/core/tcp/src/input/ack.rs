@@ -6,6 +6,7 @@ use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
 use crate::handshake::scale::Clock;
+use crate::input::WRITER;
 use crate::input::{Cause, Check};
 use crate::output::Due;
 use crate::recovery::Phase;
@@ -31,8 +32,6 @@ impl Connection {
         }
         if self.bits.has(Bits::PROBED) && seg.ack == self.snd.nxt() + 1 && self.has_unsent() {
             // The zero-window probe's byte was taken.
-            self.snd.probe_taken();
-            self.bits.clear(Bits::PROBED);
             self.probe_taken();
             if seg.window > 0 {
                 self.end_window_probes(cx.config);
@@ -255,7 +254,7 @@ impl Connection {
             && !self.bits.has(Bits::PROBE_RESENT)
             && self.snd.una().at_or_after(self.probe_end())
         {
-            self.bits.clear(Bits::PROBING);
+            self.end_tail_probe();
         }
         self.counts.acknowledged(data);
         if self.snd.queued() == 0 && data > 0 {
@@ -283,7 +282,7 @@ impl Connection {
     /// Updates the marks of the application's writes by an acknowledgment.
     #[cold]
     fn on_progress(&mut self, cx: &mut Cx<'_>) {
-        self.bits.clear(Bits::MORE);
+        self.release_held();
         if self.bits.has(Bits::PROBING_MTU) {
             self.look_for_mtu_probe(cx);
         }
@@ -426,7 +425,7 @@ impl Connection {
     /// RFC 9293, MUST-13.
     pub(crate) fn enter_time_wait(&mut self, cx: &mut Cx<'_>) {
         cx.counters.time_waits += 1;
-        self.bits.set(Bits::TIME_WAIT);
+        self.bits.set(Bits::TIME_WAIT, WRITER);
         let owed = self.is_due(Due::ACK);
         self.finish(cx);
         if owed {

@@ -5,6 +5,7 @@ use wire::tcp::{Flags, Pieces, Segment};
 
 use crate::connection::{Bits, Connection};
 use crate::input::Check;
+use crate::input::WRITER;
 use crate::output::Due;
 use crate::receiver::{Kept, Limit};
 use crate::{Config, Cx, DropReason, Error, Events, State};
@@ -88,7 +89,7 @@ impl Connection {
         flags: Flags,
     ) -> Check {
         if flags.has(Flags::PSH) {
-            self.bits.set(Bits::PUSHED);
+            self.note_pushed();
         }
         let taken = if self.bits.has(Bits::READ_CLOSED) { whole } else { self.rcv.append(cx, data) };
         self.rcv.advance(taken as u32);
@@ -123,7 +124,7 @@ impl Connection {
         self.rcv.copy_adopted(cx);
         self.request(Due::ACK);
         self.rcv.set_quick(cx.config.quick_acks);
-        self.bits.clear(Bits::INTERACTIVE);
+        self.end_dialogue();
         let offset = start.offset_from(self.rcv.nxt());
         if offset > 0 {
             cx.counters.out_of_order_in += 1;
@@ -273,7 +274,7 @@ impl Connection {
         self.rcv.forget_out_of_order(cx);
         self.rcv.take_fin();
         self.request(Due::ACK);
-        self.bits.set(Bits::PEER_FIN);
+        self.bits.set(Bits::PEER_FIN, WRITER);
         self.let_go();
         self.raise(Events::READABLE | Events::PEER_CLOSED);
         match self.state() {

@@ -11,8 +11,9 @@ mod sequence;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
-use crate::output::Due;
 use crate::{Config, Cx, Disposition, DropReason, Incident, State};
+
+crate::bits::writer!(PEER_FIN, TIME_WAIT);
 
 /// Goes on to the next check, or is dropped for a reason that was counted.
 type Check = Result<(), DropReason>;
@@ -155,8 +156,7 @@ impl Connection {
             Cause::Ack => &mut cx.counters.challenged_acks,
             Cause::Place => &mut cx.counters.challenged_places,
         } += 1;
-        self.bits.put(Bits::CHALLENGED, self.bits.has(Bits::REPEATS_FIN));
-        self.request(Due::ACK);
+        self.request_challenge();
     }
 }
 

@@ -21,6 +21,8 @@ use crate::mtu::{MtuSearch, Probe};
 use crate::output::{SeqRange, TxPlan};
 use crate::{Config, Cx};
 
+crate::bits::writer!(SEARCHING, PROBING_MTU);
+
 /// Timeouts in a row that make a black hole (RFC 4821, section 7.7).
 const BLACK_HOLE: u8 = 3;
 /// Least congestion window of a connection that probes, in segments: a lost probe must show by duplicates.
@@ -65,7 +67,7 @@ impl Connection {
         let low = self.mtu_for(cx.config, cx.config.base_mss).min(high);
         let search = MtuSearch { low, high, most, probe: None, lost: 0, told: false, at: cx.now };
         self.cold_mut().path.search = Some(Box::new(search));
-        self.bits.set(Bits::SEARCHING);
+        self.bits.set(Bits::SEARCHING, WRITER);
         if most >= ends {
             self.use_mtu(cx.config, low);
         }
@@ -119,7 +121,7 @@ impl Connection {
         cx.counters.mtu_probes += 1;
         let start = self.snd.nxt();
         let probe = Probe { start, end: start + len, mtu };
-        self.bits.set(Bits::PROBING_MTU);
+        self.bits.set(Bits::PROBING_MTU, WRITER);
         if let Some(search) = self.search_mut() {
             search.probe = Some(probe);
         }
@@ -139,7 +141,7 @@ impl Connection {
 
     /// The probe, which is no longer in flight as far as the search is concerned.
     fn take_mtu_probe(&mut self) -> Option<Probe> {
-        self.bits.clear(Bits::PROBING_MTU);
+        self.bits.clear(Bits::PROBING_MTU, WRITER);
         self.search_mut()?.probe.take()
     }
 

@@ -8,6 +8,7 @@ use crate::buffers::pool::Pool;
 use crate::connection::{Bits, Connection};
 use crate::mtu::mtu_search::Probing;
 use crate::options::Switch;
+use crate::output::WRITER;
 use crate::output::{Due, SeqRange, TxPlan};
 use crate::recovery::Phase;
 use crate::recovery::retransmission::Resend;
@@ -27,29 +28,28 @@ struct Waiting {
 
 /// Conditions under which a transmission needs more than its data. Most connections have nothing of this for most
 /// of their lives: that is looked at once for a segment, and what follows is compiled for either case.
-const SPECIAL: Bits = Bits(
-    Bits::MARKED.0
-        | Bits::SEARCHING.0
-        | Bits::WINDOW_STARVED.0
-        | Bits::REDUCED.0
-        | Bits::BURSTS.0
-        | Bits::AUTOSIZED.0
-        | Bits::PACED.0
-        | Bits::SAMPLED.0
-        | Bits::ACCECN.0
-        | Bits::SIGNED.0
-        | Bits::FORCE.0
-        | Bits::FLUSH.0
-        | Bits::MORE.0
-        | Bits::UNPUSHED.0
-        | Bits::NO_SPACE.0,
-);
+const SPECIAL: Bits = Bits::MARKED
+    .or(Bits::SEARCHING)
+    .or(Bits::WINDOW_STARVED)
+    .or(Bits::REDUCED)
+    .or(Bits::BURSTS)
+    .or(Bits::AUTOSIZED)
+    .or(Bits::PACED)
+    .or(Bits::SAMPLED)
+    .or(Bits::ACCECN)
+    .or(Bits::SIGNED)
+    .or(Bits::FORCE)
+    .or(Bits::FLUSH)
+    .or(Bits::MORE)
+    .or(Bits::UNPUSHED)
+    .or(Bits::NO_SPACE);
 
 impl Connection {
     /// Has it something of this, or is it `PLAIN`?
     #[inline(always)]
-    fn has_special<const PLAIN: bool>(&self, what: Bits) -> bool {
-        debug_assert!(what.0 & !SPECIAL.0 == 0 && !(PLAIN && self.bits.has(what)), "{what:?}");
+    fn has_special<const PLAIN: bool>(&self, what: impl Into<Bits>) -> bool {
+        let what = what.into();
+        debug_assert!(what.raw() & !SPECIAL.raw() == 0 && !(PLAIN && self.bits.has(what)), "{what:?}");
         !PLAIN && self.bits.has(what)
     }
 
@@ -70,7 +70,7 @@ impl Connection {
             match self.next_retransmission(cx) {
                 Resend::Now(range) => return Some(self.plan_old(cx, range)),
                 Resend::Wait => {
-                    self.bits.set(Bits::CWND_LIMITED);
+                    self.bits.set(Bits::CWND_LIMITED, WRITER);
                     self.judge_limit(cx);
                     return None;
                 }
@@ -147,10 +147,14 @@ impl Connection {
         let again = self.has_special::<PLAIN>(Bits::MARKED) && self.is_syn_data(seq);
         let round = self.snd.round_is_over();
         let most = self.snd.transmitted(len, fin, small_part(len, mss) != 0 && !again);
-        let ended = if most && round { Bits::OPENING } else { Bits::default() };
-        self.bits.clear(Bits::FORCE | Bits::PROBED | Bits::LONE_FIN | ended);
+        self.bits.clear(Bits::FORCE, WRITER);
+        self.bits.clear(Bits::PROBED, WRITER);
+        self.bits.clear(Bits::LONE_FIN, WRITER);
+        if most && round {
+            self.bits.clear(Bits::OPENING, WRITER);
+        }
         if fin && len == 0 {
-            self.bits.set(Bits::LONE_FIN);
+            self.bits.set(Bits::LONE_FIN, WRITER);
         }
         self.snd.note_tx_time(cx.pool.tx_times_mut(), cx.now);
         if self.has_special::<PLAIN>(Bits::MARKED | Bits::PACED | Bits::SAMPLED | Bits::FLUSH) {
@@ -179,7 +183,7 @@ impl Connection {
     #[cold]
     fn on_watched_transmit(&mut self, cx: &mut Cx<'_>, seq: Seq) {
         if self.snd.unsent() == 0 {
-            self.bits.clear(Bits::FLUSH);
+            self.bits.clear(Bits::FLUSH, WRITER);
         }
         if self.bits.has(Bits::MARKED) {
             self.on_marked_transmit(cx, seq);
@@ -212,11 +216,11 @@ impl Connection {
         let wanted = ready.min(window);
         let limited = congestion < wanted.min(mss);
         if limited || congestion < wanted {
-            self.bits.set(Bits::CWND_LIMITED);
+            self.bits.set(Bits::CWND_LIMITED, WRITER);
         } else if self.snd.round_is_over() {
             // A round in which the window was full once counts as one that it limited, whatever is written at its end
             // (Linux's tcp_cwnd_validate).
-            self.bits.clear(Bits::CWND_LIMITED);
+            self.bits.clear(Bits::CWND_LIMITED, WRITER);
         }
         if wanted < ready || self.has_special::<PLAIN>(Bits::WINDOW_STARVED) {
             self.judge_window(cx, ready.min(mss), wanted, congestion);
@@ -274,12 +278,47 @@ impl Connection {
         self.snd.note_sending(now);
     }
 
+    /// Was the congestion window what stopped the transmission?
+    pub(crate) fn note_cwnd_limited(&mut self, limited: bool) {
+        self.bits.put(Bits::CWND_LIMITED, limited, WRITER);
+    }
+
+    /// The application does not answer at once what it receives.
+    pub(crate) fn end_dialogue(&mut self) {
+        self.bits.clear(Bits::INTERACTIVE, WRITER);
+    }
+
+    /// Sends what fits, however little.
+    pub(crate) fn force(&mut self) {
+        self.bits.set(Bits::FORCE, WRITER);
+        self.request(Due::DATA);
+    }
+
+    /// Sends all that is unsent, as far as the peer's window allows.
+    pub(crate) fn flush(&mut self) {
+        self.bits.set(Bits::FLUSH, WRITER);
+        self.request(Due::DATA);
+    }
+
+    /// The peer's window has become larger than ever.
+    #[inline(always)]
+    pub(crate) fn put_opening(&mut self, opening: bool) {
+        self.bits.put(Bits::OPENING, opening, WRITER);
+    }
+
+    /// The zero-window probe's byte was taken.
+    pub(crate) fn probe_taken(&mut self) {
+        self.snd.probe_taken();
+        self.bits.clear(Bits::PROBED, WRITER);
+        self.uncount_probe();
+    }
+
     fn note_sending(&mut self, cx: &Cx<'_>) {
         let now = cx.now.as_millis() as u32;
         self.snd.note_sending(now);
         let answers = now.wrapping_sub(self.rcv.last_ms()) < DIALOGUE_MS && self.rcv.bytes() > 0;
         if answers || self.ends_handshake() {
-            self.bits.set(Bits::INTERACTIVE);
+            self.bits.set(Bits::INTERACTIVE, WRITER);
         }
     }
 
@@ -366,7 +405,7 @@ impl Connection {
             return None;
         }
         if flight == 0 {
-            self.bits.set(Bits::PROBED);
+            self.bits.set(Bits::PROBED, WRITER);
         }
         cx.counters.window_probes += 1;
         self.count_again(len);

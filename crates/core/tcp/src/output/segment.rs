@@ -6,6 +6,7 @@ use wire::tcp::{Flags, Header, MAX_OPTIONS_LEN, Options, SackBlocks, Timestamps}
 use crate::connection::{Bits, Connection};
 use crate::handshake::scale::{Clock, to_field};
 use crate::mtu::path::{SACK_BLOCK, SACK_HEAD, TIMESTAMPS_LEN};
+use crate::output::WRITER;
 use crate::output::{Due, TxPlan};
 use crate::{Cx, State, Transmit};
 
@@ -51,12 +52,18 @@ impl Connection {
         }
     }
 
+    /// Data came with PSH.
+    #[inline(always)]
+    pub(crate) fn note_pushed(&mut self) {
+        self.bits.set(Bits::PUSHED, WRITER);
+    }
+
     /// The peer is about to learn RCV.NXT.
     /// RFC 9293, MUST-58; RFC 5681, 4.2-3.
     #[inline(always)]
     fn acknowledged(&mut self, plan: &TxPlan) {
         self.timers.stop_delack();
-        self.bits.clear(Bits::PUSHED);
+        self.bits.clear(Bits::PUSHED, WRITER);
         let told = self.rcv.acknowledge(plan.tells, self.bits.has(Bits::SACK), plan.len == 0);
         if told {
             self.clear_due(Due::ACK);

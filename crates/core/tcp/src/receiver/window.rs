@@ -260,7 +260,7 @@ impl Connection {
         }
         self.set_send_window(window, seg.seq);
         if acked > MERGED * u32::from(self.snd.mss()) {
-            self.bits.clear(Bits::OPENING);
+            self.put_opening(false);
         }
         self.request(Due::DATA);
         true
@@ -277,7 +277,7 @@ impl Connection {
 
     pub(crate) fn set_send_window(&mut self, window: u32, seq: Seq) {
         if self.snd.set_window(window, seq) {
-            self.bits.set(Bits::OPENING);
+            self.put_opening(true);
         }
     }
 

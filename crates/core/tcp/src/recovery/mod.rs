@@ -36,6 +36,8 @@ use crate::recovery::resent::Resent;
 use crate::recovery::scoreboard::{DUP_THRESH, Sacked, Scoreboard};
 use crate::{Config, Cx, Incident};
 
+crate::bits::writer!(PROBING, PROBE_RESENT);
+
 impl Config {
     /// Returns the most steps that one segment adds to the counter `list_steps`: what its SACKs or its out-of-order
     /// data cost, and what a search for lost retransmissions costs where all that are remembered are lost at once.
@@ -323,7 +325,7 @@ impl Connection {
         let marker = if again { loss.resend } else { una };
         loss.begin_judging(marker, again);
         // The probe's part is over: what it showed is being repaired, and the policy knows.
-        self.bits.clear(Bits::PROBING);
+        self.bits.clear(Bits::PROBING, WRITER);
         self.snd.stop_timing();
         self.arm_rtx(cx);
     }
@@ -405,7 +407,7 @@ impl Connection {
         loss.urgent = start == una;
         loss.begin_judging(start, false);
         self.snd.forget_duplicates();
-        self.bits.clear(Bits::PROBING);
+        self.bits.clear(Bits::PROBING, WRITER);
         self.snd.stop_timing();
         self.request(Due::DATA);
     }
@@ -560,7 +562,7 @@ impl Connection {
         self.note(cx, Incident::RecoveryLeft { needless: true });
         if ended == Phase::Timeout {
             // A window of one segment was full, which says nothing about the one that is back.
-            self.bits.clear(Bits::CWND_LIMITED);
+            self.note_cwnd_limited(false);
             self.note_timeout_over(cx);
         }
         self.tidy_loss();

@@ -164,9 +164,7 @@ impl Connection {
     fn arm_reordering(&mut self, at: Instant) {
         let deadline = self.rto_deadline();
         if at < deadline {
-            self.timers.set_rtx_before(at, deadline);
-            self.bits.set(Bits::REORDERING);
-            self.bits.clear(Bits::TAIL_PROBE);
+            self.hasten_reordering(at, deadline);
         }
     }
 }

@@ -8,6 +8,7 @@ use wire::tcp::Segment;
 use crate::connection::{Bits, Connection};
 use crate::output::{Due, SeqRange, TxPlan};
 use crate::recovery::Phase;
+use crate::recovery::WRITER;
 use crate::timers::Tick;
 use crate::{Config, Cx};
 
@@ -25,9 +26,9 @@ impl Connection {
     /// RFC 8985, 4-1, 7.3-1 and 7.3-2.
     #[inline(always)]
     pub(crate) fn may_probe(&self) -> bool {
-        const BOTH: Bits = Bits(Bits::SACK.0 | Bits::PROBING.0);
+        const BOTH: Bits = Bits::SACK.or(Bits::PROBING);
         self.snd.flight() > 0
-            && self.bits.0 & BOTH.0 == Bits::SACK.0
+            && self.bits.raw() & BOTH.raw() == Bits::SACK.raw()
             && self.recovery.loss.as_ref().is_none_or(|loss| !loss.phase.repairs() && loss.board.is_empty())
     }
 
@@ -53,10 +54,16 @@ impl Connection {
             || self.snd.sent().has_several()
     }
 
+    /// It is known what became of the probe, or it does not matter any more.
+    #[inline(always)]
+    pub(crate) fn end_tail_probe(&mut self) {
+        self.bits.clear(Bits::PROBING, WRITER);
+    }
+
     /// The probe timeout: a probe leaves, and the retransmission timer starts again (section 7.3).
     /// RFC 8985, 7.3-4.
     pub(crate) fn on_probe_due(&mut self, cx: &mut Cx<'_>) {
-        self.bits.set(Bits::PROBING);
+        self.bits.set(Bits::PROBING, WRITER);
         self.request(Due::TAIL_PROBE);
         self.arm_rtx(cx);
     }
@@ -82,12 +89,12 @@ impl Connection {
     pub(crate) fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<TxPlan> {
         let possible = self.bits.has(Bits::PROBING) && self.snd.flight() > 0 && self.has_probe();
         if !possible {
-            self.bits.clear(Bits::PROBING);
+            self.bits.clear(Bits::PROBING, WRITER);
             return None;
         }
         cx.counters.tail_probes += 1;
         let len = self.new_probe();
-        self.bits.put(Bits::PROBE_RESENT, len == 0);
+        self.bits.put(Bits::PROBE_RESENT, len == 0, WRITER);
         let plan = if len > 0 {
             let mss = u32::from(self.snd.mss() - self.blocks_len());
             self.plan_fresh(cx, SeqRange { seq: self.snd.nxt(), len, fin: false }, mss)
@@ -131,14 +138,14 @@ impl Connection {
             return;
         }
         if !self.bits.has(Bits::PROBE_RESENT) {
-            return self.bits.clear(Bits::PROBING);
+            return self.bits.clear(Bits::PROBING, WRITER);
         }
         let again = seg.ack == self.snd.una() && seg.seq_len() == 0 && seg.options.sack.is_empty();
         if again && !is_news {
             // A duplicate (RFC 5681, section 2).
-            self.bits.clear(Bits::PROBING);
+            self.bits.clear(Bits::PROBING, WRITER);
         } else if seg.ack.after(end) {
-            self.bits.clear(Bits::PROBING);
+            self.bits.clear(Bits::PROBING, WRITER);
             self.on_probe_repaired(cx);
         }
     }
@@ -149,7 +156,8 @@ impl Connection {
     pub(crate) fn take_probe_report(&mut self, (_, right): (Seq, Seq)) -> bool {
         let told = self.bits.has(Bits::PROBE_RESENT) && right == self.probe_end();
         if told {
-            self.bits.clear(Bits::PROBE_RESENT | Bits::PROBING);
+            self.bits.clear(Bits::PROBE_RESENT, WRITER);
+            self.end_tail_probe();
         }
         told
     }
@@ -171,7 +179,7 @@ impl Connection {
     /// The segment that the probe was never left.
     pub(crate) fn probe_failed(&mut self, seq: Seq) {
         if self.bits.has(Bits::PROBING) && seq.at_or_before(self.probe_end()) {
-            self.bits.clear(Bits::PROBING);
+            self.bits.clear(Bits::PROBING, WRITER);
         }
     }
 }

@@ -20,6 +20,8 @@ use cc::Controller;
 use crate::connection::{Bits, Connection};
 use crate::{Config, Cx};
 
+crate::bits::writer!(CHARGED, PIECES);
+
 /// Bytes charged for a piece beside its data: `struct sk_buff` with its clone's share (256), the headers' memory
 /// (704) and what describes the data (320) on 64-bit machines.
 const PIECE: u32 = 1_280;
@@ -38,8 +40,8 @@ impl Connection {
     pub(crate) fn heed_defaults(&mut self, config: &Config) {
         self.options.set_defaults(config.notsent_lowat, config.quirks.ack_second_segment);
         let charged = config.quirks.charge_pieces;
-        self.bits.put(Bits::CHARGED, charged);
-        self.bits.put(Bits::PIECES, charged || self.options.lowat() != u32::MAX);
+        self.bits.put(Bits::CHARGED, charged, WRITER);
+        self.bits.put(Bits::PIECES, charged || self.options.lowat() != u32::MAX, WRITER);
     }
 
     /// Returns the bytes charged to the buffer.

@@ -3,8 +3,10 @@
 
 use cc::Controller;
 
+use crate::bits::{Flag, Owned};
 use crate::connection::{Bits, Connection};
 use crate::stats::counts::{Account, Spans, read, toggle};
+use crate::stats::{WRITER, Writer};
 use crate::{Cx, Limit, Transmit};
 
 impl Connection {
@@ -18,13 +20,16 @@ impl Connection {
     /// small for the congestion window (`Bits::WINDOW_STARVED`, `Bits::BUFFER_STARVED`; both at once count for the
     /// buffer).
     #[cold]
-    pub(crate) fn watch(&mut self, cx: &Cx<'_>, reason: Bits, on: bool) {
+    pub(crate) fn watch<const PLACE: u8>(&mut self, cx: &Cx<'_>, reason: Flag<PLACE>, on: bool)
+    where
+        Flag<PLACE>: Owned<Writer = Writer>,
+    {
         if self.bits.has(reason) == on {
             return;
         }
         let now = cx.now.as_millis() as u32;
         let (window, buffer) = self.watched();
-        self.bits.put(reason, on);
+        self.bits.put(reason, on, WRITER);
         let (window_then, buffer_then) = self.watched();
         let account = &mut self.cold_mut().stats.account;
         if window != window_then {
@@ -100,7 +105,7 @@ impl Connection {
 
     /// The byte that probed a window was taken: it left once.
     #[cold]
-    pub(crate) fn probe_taken(&mut self) {
+    pub(crate) fn uncount_probe(&mut self) {
         let account = &mut self.cold_mut().stats.account;
         account.again = account.again.wrapping_sub(1);
         account.bytes_again = account.bytes_again.saturating_sub(1);

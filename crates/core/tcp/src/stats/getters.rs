@@ -21,7 +21,7 @@ impl Connection {
             ts_recent: self.rcv.ts_recent(),
             ts_offset: self.snd.ts_offset(),
             window: to_field(self.rcv.window(), self.rcv.scale()),
-            stamps: (self.bits.0 & Bits::TIMESTAMPS.0) as u8,
+            stamps: (self.bits.raw() & Bits::TIMESTAMPS.raw()) as u8,
             acked_at: 0,
         }
     }

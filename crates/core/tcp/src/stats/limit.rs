@@ -9,30 +9,24 @@ use alloc::boxed::Box;
 use cc::Controller;
 
 use crate::connection::{Bits, Connection};
+use crate::stats::WRITER;
 use crate::stats::limited::{Limit, Limited, ReceiveLimit};
 use crate::{Config, Counters, Cx};
 
 /// Where the limit stands among a connection's bits.
-const SHIFT: u32 = 61;
+const SHIFT: u32 = Bits::FACTS;
 const FIELD: u64 = 7 << SHIFT;
 const _: () = assert!(Limit::COUNT <= 8);
 
 /// Bits to be examined closely, and their value on a connection that the congestion window limited before and still
 /// does: the common state of bulk transfers.
 const CLOSELY: u64 =
-    FIELD | Bits::CWND_LIMITED.0 | Bits::WINDOW_STARVED.0 | Bits::BUFFER_STARVED.0 | Bits::PACE_WAIT.0;
-const STEADY: u64 = (Limit::Congestion as u64) << SHIFT | Bits::CWND_LIMITED.0;
+    FIELD | Bits::CWND_LIMITED.or(Bits::WINDOW_STARVED).or(Bits::BUFFER_STARVED).or(Bits::PACE_WAIT).raw();
+const STEADY: u64 = (Limit::Congestion as u64) << SHIFT | Bits::CWND_LIMITED.raw();
 
 impl Bits {
-    /// Bits that are facts of their own lie below these.
-    pub(crate) const FACTS: u32 = SHIFT;
-
     fn limit(self) -> Limit {
-        Limit::ALL.get((self.0 >> SHIFT) as usize).copied().unwrap_or(Limit::Stack)
-    }
-
-    fn set_limit(&mut self, limit: Limit) {
-        self.0 = self.0 & !FIELD | (limit as u64) << SHIFT;
+        Limit::ALL.get(self.rest() as usize).copied().unwrap_or(Limit::Stack)
     }
 }
 
@@ -82,7 +76,7 @@ impl Connection {
     /// Nothing more may leave now, though something waits.
     #[inline(always)]
     pub(crate) fn judge_limit(&mut self, cx: &mut Cx<'_>) {
-        if self.bits.0 & CLOSELY != STEADY || self.recovery.is_active() {
+        if self.bits.raw() & CLOSELY != STEADY || self.recovery.is_active() {
             let limit = self.limit_of_waiting(cx.config);
             self.put_limit(cx, limit);
         }
@@ -148,7 +142,7 @@ impl Connection {
     #[cold]
     fn change_limit(&mut self, cx: &mut Cx<'_>, to: Limit) {
         let (from, now) = (self.limit(), cx.now.as_millis() as u32);
-        self.bits.set_limit(to);
+        self.bits.set_rest(to as u64, WRITER);
         let limited = self.limited_mut();
         let ran = now.wrapping_sub(limited.since);
         limited.since = now;
@@ -185,7 +179,7 @@ impl Connection {
         } else {
             self.count_reader(cx);
         }
-        self.bits.put(Bits::SHUT, shut);
+        self.bits.put(Bits::SHUT, shut, WRITER);
     }
 
     fn count_reader(&mut self, cx: &mut Cx<'_>) {

@@ -10,3 +10,5 @@ mod limit;
 pub(crate) mod limited;
 pub(crate) mod probe;
 pub(crate) mod vitals;
+
+crate::bits::writer!(WINDOW_STARVED, BUFFER_STARVED, SHUT);

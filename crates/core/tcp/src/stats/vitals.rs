@@ -46,7 +46,7 @@ pub struct Vitals {
 pub struct Features(u8);
 
 /// The bits that say what was offered, which come first in a connection.
-const OFFERED: u64 = Bits::TIMESTAMPS.0 | Bits::SACK.0 | Bits::SCALING.0;
+const OFFERED: u64 = Bits::TIMESTAMPS.or(Bits::SACK).or(Bits::SCALING).raw();
 const NODELAY: u8 = 0x80;
 const _: () = assert!(OFFERED < NODELAY as u64);
 
@@ -63,11 +63,8 @@ impl Features {
 
     /// These.
     pub fn new(timestamps: bool, sack: bool, scaling: bool, nodelay: bool) -> Features {
-        let mut bits = Bits::default();
-        bits.put(Bits::MILLIS, timestamps);
-        bits.put(Bits::SACK, sack);
-        bits.put(Bits::SCALING, scaling);
-        Features(bits.0 as u8 | if nodelay { NODELAY } else { 0 })
+        let bits = Bits::MILLIS.when(timestamps) | Bits::SACK.when(sack) | Bits::SCALING.when(scaling);
+        Features(bits.raw() as u8 | if nodelay { NODELAY } else { 0 })
     }
 
     /// Timestamps.
@@ -90,8 +87,8 @@ impl Features {
         self.0 & NODELAY != 0
     }
 
-    fn has(self, bit: Bits) -> bool {
-        Bits(self.0.into()).has(bit)
+    fn has(self, bit: impl Into<Bits>) -> bool {
+        Bits::of(self.0.into()).has(bit)
     }
 }
 
@@ -111,7 +108,7 @@ impl Connection {
             snd_mss: self.snd.mss(),
             srtt_us: self.timers.rtt().srtt_micros().unwrap_or(0),
             rto_us: self.timers.rto_us(),
-            features: Features((self.bits.0 & OFFERED) as u8 | nodelay),
+            features: Features((self.bits.raw() & OFFERED) as u8 | nodelay),
             sndbuf: (self.snd.buffer().limit(), self.snd.queued()),
             rcvbuf: (self.rcv.limit(), self.rcv.held()),
             flight: self.snd.flight(),

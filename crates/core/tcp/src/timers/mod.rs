@@ -14,7 +14,9 @@ use crate::options::Switch;
 use crate::output::Due;
 use crate::timers::deadlines::after;
 use crate::timers::rtt::{backed_off, nanos};
-use crate::{Config, Cx, Error, Events, Incident, State};
+use crate::{Config, Cx, Error, Incident, State};
+
+crate::bits::writer!(SYN_LOST, REORDERING, TAIL_PROBE, REHASHED);
 
 /// A SYN that was lost although the timeout was below this says that the timeout was too short (RFC 6298,
 /// rule 5.7).
@@ -93,12 +95,12 @@ impl Connection {
 
     #[inline(always)]
     fn arm<const PROGRESS: bool>(&mut self, cx: &Cx<'_>) {
-        self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
+        self.stand_for_rto();
         let deadline = after(cx.now, self.timers.rto_us);
         self.timers.rtx = deadline;
         if let Some(wait) = self.probe_wait(cx.config) {
             self.timers.set_rtx_before(after(cx.now, wait).min(deadline), deadline);
-            self.bits.set(Bits::TAIL_PROBE);
+            self.bits.set(Bits::TAIL_PROBE, WRITER);
         }
         if self.options.has_user_timeout() {
             self.heed_user_timeout(cx, PROGRESS);
@@ -115,7 +117,7 @@ impl Connection {
         let end = cx.now + self.options.user_timeout().saturating_sub(self.stalled(cx));
         if end < self.timers.rtx {
             self.timers.rtx = end;
-            self.bits.clear(Bits::TAIL_PROBE);
+            self.bits.clear(Bits::TAIL_PROBE, WRITER);
         }
     }
 
@@ -147,10 +149,24 @@ impl Connection {
         self.timers.rtx
     }
 
+    /// The retransmission timer stands for nothing else.
+    #[inline(always)]
+    fn stand_for_rto(&mut self) {
+        self.bits.clear(Bits::REORDERING, WRITER);
+        self.bits.clear(Bits::TAIL_PROBE, WRITER);
+    }
+
+    /// Lets the timer stand for the reordering timer, which is due at `at`, before the retransmission timeout.
+    pub(crate) fn hasten_reordering(&mut self, at: Instant, timeout: Instant) {
+        self.timers.set_rtx_before(at, timeout);
+        self.bits.set(Bits::REORDERING, WRITER);
+        self.bits.clear(Bits::TAIL_PROBE, WRITER);
+    }
+
     /// Lets the timer stand for the retransmission timeout alone, which is due at `deadline`.
     /// RFC 8985, 7.3-5.
     pub(crate) fn resume_rto(&mut self, cx: &Cx<'_>, deadline: Instant) {
-        self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
+        self.stand_for_rto();
         self.timers.rtx = deadline;
         if self.options.has_user_timeout() {
             self.heed_user_timeout(cx, false);
@@ -175,7 +191,7 @@ impl Connection {
     /// application corked the connection.
     pub(crate) fn arm_override(&mut self, cx: &Cx<'_>) {
         let shut = self.snd.window() == 0 || !self.is_held();
-        self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
+        self.stand_for_rto();
         self.timers.rtx = cx.now + if shut { self.timers.rto() } else { CORK };
     }
 
@@ -187,7 +203,7 @@ impl Connection {
             self.request(Due::ACK);
         }
         // The application did not answer in time: it is not a dialogue after all.
-        self.bits.clear(Bits::INTERACTIVE);
+        self.end_dialogue();
     }
 
     /// Handles the timer; the retransmission timeout is due at `deadline`.
@@ -233,11 +249,11 @@ impl Connection {
             return self.fail(cx, self.silence());
         }
         self.count_retry(cx);
-        self.bits.set(Bits::SYN_LOST);
+        self.bits.set(Bits::SYN_LOST, WRITER);
         self.choose_another_path(cx);
         if self.state() == State::SynSent && cx.config.ecn_fallback {
             // A box on the way may drop what asks for ECN (RFC 3168, section 6.1.1.1).
-            self.bits.clear(Bits::ECN);
+            self.give_up_ecn();
         }
         self.snd.stop_timing();
         self.request(Due::SYN);
@@ -286,7 +302,7 @@ impl Connection {
             return;
         }
         cx.counters.rehashes += 1;
-        self.bits.set(Bits::REHASHED);
+        self.bits.set(Bits::REHASHED, WRITER);
         self.cold_mut().path.choose_another();
     }
 
@@ -298,9 +314,8 @@ impl Connection {
             return;
         }
         if self.snd.window() > 0 {
-            self.bits.set(Bits::FORCE);
-            self.bits.clear(Bits::MORE | Bits::UNPUSHED);
-            self.request(Due::DATA);
+            self.end_more();
+            self.force();
             return;
         }
         if self.give_up(cx) {
@@ -392,8 +407,7 @@ impl Connection {
         }
         if self.bits.has(Bits::NO_SPACE) && self.state().may_send() && self.snd.queued() == 0 {
             if self.memory_for_writing(cx.pool) > 0 {
-                self.bits.clear(Bits::NO_SPACE);
-                self.raise(Events::WRITABLE);
+                self.announce_space();
             } else {
                 self.arm_memory_retry(cx.now);
             }

@@ -101,7 +101,7 @@ fn a_connect_takes_over_what_timestamps_tell_apart() {
 #[test]
 fn microseconds() {
     let micros = Config { usec_timestamps: true, ..Config::default() };
-    let mut waiting = TimeWait { stamps: Bits::MICROS.0 as u8, ..entry(Some((100, 7))) };
+    let mut waiting = TimeWait { stamps: Bits::MICROS.raw() as u8, ..entry(Some((100, 7))) };
     let fin = segment(RCV - 1, SND, Flags::FIN | Flags::ACK, stamped(101));
     let TimeWaitAnswer::Ack(ack) = waiting.on_segment(NOW, &micros, &fin) else { panic!() };
     assert_eq!(ack.options.timestamps, Some(Timestamps { val: 50_000_007, ecr: 101 }));

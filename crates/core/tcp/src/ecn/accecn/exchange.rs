@@ -8,6 +8,7 @@ use super::AccEcn;
 use super::receiver::Room;
 use super::sender::Feedback;
 use crate::connection::{Bits, Connection};
+use crate::ecn::WRITER;
 use crate::handshake::scale::ts_before;
 use crate::mtu::path::ACCECN_LEN;
 use crate::output::{Due, TxPlan};
@@ -103,7 +104,7 @@ impl Connection {
             tx.tos |= codepoint;
         }
         if greets {
-            self.bits.clear(Bits::GREETING);
+            self.bits.clear(Bits::GREETING, WRITER);
         }
     }
 

@@ -8,6 +8,7 @@ use wire::tcp::{Flags, Segment};
 use super::AccEcn;
 use super::receiver::Telling;
 use crate::connection::{Bits, Connection, NOTHING};
+use crate::ecn::WRITER;
 use crate::output::Due;
 use crate::{Config, Cx, Error, State};
 
@@ -101,7 +102,7 @@ impl Connection {
             state.sender.meet_option(syn.options.accecn);
         }
         self.cold_mut().accecn.0 = Some(state);
-        self.bits.set(Bits::ACCECN);
+        self.bits.set(Bits::ACCECN, WRITER);
         self.predict(NOTHING);
         if acknowledges {
             self.greet();
@@ -134,7 +135,7 @@ impl Connection {
     /// The SYN-ACK is acknowledged by a segment of its own, which says with what codepoint it came.
     /// RFC 9768, 3.2.2.1-2.
     fn greet(&mut self) {
-        self.bits.set(Bits::GREETING);
+        self.bits.set(Bits::GREETING, WRITER);
         self.request(Due::GREETING);
     }
 

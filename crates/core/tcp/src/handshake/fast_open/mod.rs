@@ -33,6 +33,8 @@ use offer::Attempt;
 pub(crate) use offer::FastOpenState;
 pub use offer::{FastOpenOffer, FastOpenOutcome, Lesson};
 
+crate::bits::writer!(FAST_OPEN, COOKIE, SYN_DATA, SYN_DATA_TAKEN, EARLY);
+
 /// Room in a SYN with data that is left for the most options there can be.
 const OPTIONS_MAX: u32 = 40;
 
@@ -124,8 +126,8 @@ impl Connection {
         data: &[u8],
     ) -> usize {
         let conn = Connection::connect(place, cx, open, control);
-        conn.bits.set(Bits::FAST_OPEN);
-        conn.bits.put(Bits::COOKIE, offer.option.is_some());
+        conn.bits.set(Bits::FAST_OPEN, WRITER);
+        conn.bits.put(Bits::COOKIE, offer.option.is_some(), WRITER);
         conn.attempt().option = offer.option;
         if !offer.takes_data() || data.is_empty() {
             return 0;
@@ -138,7 +140,7 @@ impl Connection {
         if taken > 0 {
             conn.note_busy(cx.now.as_millis() as u32, true);
         }
-        conn.bits.put(Bits::SYN_DATA, taken > 0);
+        conn.bits.put(Bits::SYN_DATA, taken > 0, WRITER);
         taken
     }
 
@@ -156,14 +158,14 @@ impl Connection {
         cx.counters.fastopen_passive += 1;
         let conn = Connection::accept(place, cx, open, control, syn);
         conn.grant(option);
-        conn.bits.set(Bits::EARLY);
+        conn.bits.set(Bits::EARLY, WRITER);
         conn.attempt();
         // Data may follow the SYN-ACK, so its number counts as acknowledged: it is sent again all the same.
         conn.snd.begin_at(open.isn + 1);
         let path = conn.path_info(cx);
         conn.control.on_established(&path);
         if !syn.payload.is_empty() {
-            conn.bits.set(Bits::SYN_DATA_TAKEN);
+            conn.bits.set(Bits::SYN_DATA_TAKEN, WRITER);
             let text = crate::input::behind_syn(syn);
             let room = text.payload.len().min(conn.syn_window() as usize);
             conn.learn_segment_size(room as u32, syn.merged);
@@ -176,7 +178,7 @@ impl Connection {
     /// The SYN-ACK gives the client this cookie.
     pub fn grant(&mut self, option: Option<FastOpen>) {
         if option.is_some() {
-            self.bits.set(Bits::COOKIE);
+            self.bits.set(Bits::COOKIE, WRITER);
             self.attempt().option = option;
         }
     }
@@ -210,7 +212,7 @@ impl Connection {
     /// RFC 7413, 4.2.1-1 and 4.2.1-2.
     pub(crate) fn note_syn(&mut self, cx: &Cx<'_>, retransmit: bool) {
         if retransmit {
-            self.bits.clear(Bits::COOKIE);
+            self.bits.clear(Bits::COOKIE, WRITER);
         }
         if self.bits.has(Bits::EARLY) {
             self.attempt().left = (!retransmit).then_some(cx.now.as_micros() as u32);
@@ -232,7 +234,7 @@ impl Connection {
     /// RFC 7413, 4.1.3.1-1.
     #[cold]
     pub(crate) fn conclude(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        self.bits.clear(Bits::FAST_OPEN);
+        self.bits.clear(Bits::FAST_OPEN, WRITER);
         let all = seg.ack == self.snd.nxt();
         let data = self.bits.has(Bits::SYN_DATA);
         let again = self.counts.retransmits() > 0;
@@ -253,7 +255,7 @@ impl Connection {
                 true => cx.counters.fastopen_active += 1,
                 false => cx.counters.fastopen_active_fail += 1,
             }
-            self.bits.put(Bits::SYN_DATA_TAKEN, all);
+            self.bits.put(Bits::SYN_DATA_TAKEN, all, WRITER);
         }
         let mss = seg.options.mss.unwrap_or(0);
         self.tell_outcome(FastOpenOutcome { mss, cookie, lesson });
@@ -333,7 +335,8 @@ impl Connection {
     /// The client answered our SYN-ACK: it is there.
     #[cold]
     pub(crate) fn prove(&mut self, cx: &mut Cx<'_>) {
-        self.bits.clear(Bits::EARLY | Bits::COOKIE);
+        self.bits.clear(Bits::EARLY, WRITER);
+        self.bits.clear(Bits::COOKIE, WRITER);
         if let Some(left) = self.attempt().left {
             let micros = (cx.now.as_micros() as u32).wrapping_sub(left);
             self.timers.sample(micros, cx.now);
