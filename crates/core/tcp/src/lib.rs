@@ -9,8 +9,8 @@
 //! of RFC 9293, section 3.10.7, in its order, with a short path in front; `output` decides on the next segment and
 //! builds it; `application` is what the owner calls. `handshake` and `close` are beginning and end, `mtu` the size of
 //! segments, `ecn` marks and their exact count, `buffers` memory, `stats` what is counted and shown, `auth` signatures.
-//! `bits` are flags, `marks` what the application said about places in its stream. Whatever is rare lives in a box that
-//! exists only while it is needed.
+//! `bits` are flags, each changed by one module; `marks` is what the application said about places in its stream.
+//! Whatever is rare lives in a box that exists only while it is needed.
 #![no_std]
 #![forbid(unsafe_code)]
 
