@@ -12,8 +12,6 @@ mod ending;
 mod iperf;
 mod lab;
 mod load;
-#[cfg(test)]
-mod man;
 mod pipe;
 mod run;
 mod serve;
@@ -22,8 +20,6 @@ mod show;
 mod stacks;
 mod sysctl;
 mod tell;
-#[cfg(test)]
-mod testing;
 mod top;
 mod verdict;
 mod why;

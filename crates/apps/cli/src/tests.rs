@@ -1,4 +1,8 @@
 //! Goal: no command's flags contradict each other; docs/BOUNDARY.md is what the command prints.
+
+mod man;
+pub(crate) mod testing;
+
 use super::*;
 use clap::CommandFactory;
 

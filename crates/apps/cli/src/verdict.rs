@@ -306,7 +306,4 @@ pub(crate) fn word(row: &Value) -> &str {
 }
 
 #[cfg(test)]
-mod situations;
-
-#[cfg(test)]
 mod tests;

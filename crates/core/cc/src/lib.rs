@@ -22,14 +22,12 @@ mod hystart_limits;
 mod many;
 mod model;
 mod newreno;
-#[cfg(test)]
-mod oracles;
 mod prague;
 mod registry;
 mod reno;
 mod round;
 #[cfg(test)]
-mod testing;
+mod tests;
 mod tunable;
 mod vegas;
 

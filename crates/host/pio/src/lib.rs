@@ -32,7 +32,7 @@ mod sum;
 mod sys;
 mod tap;
 #[cfg(test)]
-mod testnet;
+mod tests;
 pub mod unix_socket;
 mod user;
 pub mod userns;

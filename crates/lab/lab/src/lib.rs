@@ -53,7 +53,7 @@ pub mod stats;
 mod store;
 mod sweep;
 #[cfg(test)]
-mod testing;
+mod tests;
 
 pub use captures::Capture;
 pub use check::{Check, Falls, Order, Range, Ratio, Theory, Verdict, Want};

@@ -4,7 +4,7 @@
 
 use lab::{Expectation, Experiment, Limits, Store, attempt};
 
-#[path = "../src/testing/folder.rs"]
+#[path = "../src/tests/testing/folder.rs"]
 mod folder;
 
 fn holds(experiment: &Experiment, text: &str) {

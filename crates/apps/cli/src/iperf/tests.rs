@@ -1,6 +1,6 @@
 //! Goal: a test that ends early, whatever fails, takes its data connections with it.
 use super::*;
-use crate::testing::stacks;
+use crate::tests::testing::stacks;
 use sock::Stack;
 
 /// A client that said what it wants and opened `streams` data connections.

@@ -1,5 +1,8 @@
 //! Goal: the verdict is what took most of the interval, idle time included, and its sentence has no figure of an
 //! instant that the interval contradicts.
+
+mod situations;
+
 use super::*;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 //! tolerated only where the queue drains, and delay that yielding does not change is ignored for a while.
 use super::*;
 use crate::Controller;
-use crate::testing::Lab;
+use crate::tests::testing::Lab;
 
 extern crate std;
 
@@ -120,7 +120,7 @@ fn the_shadow_gives_back_what_delay_took_when_a_loss_comes() {
     let mut law = Gradient { shadow: 100_000, ..Gradient::default() };
     let lab = Lab::new(Cdg::new(), 60, Some(60));
     let mut reno = Reno::new();
-    reno.begin(&crate::testing::path(60, Some(60)));
+    reno.begin(&crate::tests::testing::path(60, Some(60)));
     let info = SignalInfo {
         now: lab.sample(1).now,
         flight_size: 60_000,

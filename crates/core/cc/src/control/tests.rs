@@ -1,6 +1,6 @@
 //! Goal: who hears of an acknowledgment in short does what he would have done with the whole sample.
 use super::*;
-use crate::testing::{Lab, MSS};
+use crate::tests::testing::{Lab, MSS};
 use crate::{Registry, SignalInfo};
 use base::Rng;
 

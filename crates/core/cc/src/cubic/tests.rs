@@ -2,7 +2,7 @@
 //! of a table, whole stages against an oracle over random paths, and each special case by hand.
 
 use super::*;
-use crate::testing::{Lab, MSS, path};
+use crate::tests::testing::{Lab, MSS, path};
 
 fn lab(window: u32) -> Lab<Cubic> {
     Lab::new(Cubic::new(), window, Some(window))

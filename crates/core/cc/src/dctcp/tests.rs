@@ -1,6 +1,6 @@
 //! Goal: alpha is what real numbers say, the window gives way by half of it, and losses still halve.
 use super::*;
-use crate::testing::{Lab, MSS};
+use crate::tests::testing::{Lab, MSS};
 use crate::{Controller, TunableError};
 use base::{Instant, Rng};
 
@@ -108,7 +108,7 @@ fn the_first_mark_may_halve() {
     assert_eq!(lab.cwnd(), 50.0);
     lab.congest(Signal::Ecn, 50);
     assert_eq!(lab.cwnd(), 50.0, "alpha is still 0");
-    let path = crate::testing::path(100, None);
+    let path = crate::tests::testing::path(100, None);
     lab.policy.recycle(&path);
     lab.congest(Signal::Ecn, 100);
     assert_eq!(lab.cwnd(), 50.0, "a new life");

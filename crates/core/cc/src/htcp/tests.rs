@@ -2,7 +2,7 @@
 //! implementation: the fade divides the queueing delay only, and congestion by ECN starts the clock once.
 use super::*;
 use crate::Controller;
-use crate::testing::{Lab, MSS};
+use crate::tests::testing::{Lab, MSS};
 
 #[test]
 fn the_increase_follows_the_published_curve() {

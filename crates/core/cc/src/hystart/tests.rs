@@ -1,6 +1,6 @@
 //! Goal: growth stops where a queue builds up, goes on where a delay passes, and a short path never notices.
 use super::*;
-use crate::testing::{Lab, MSS};
+use crate::tests::testing::{Lab, MSS};
 use crate::{Controller, Cubic, NewReno};
 
 /// Rounds of the whole window with `rtt(round)` milliseconds, until the threshold is set or `most` are over:

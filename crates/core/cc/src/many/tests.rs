@@ -1,6 +1,6 @@
 //! Goal: the checkpoints of both laws, the mean windows that AIMD's formula gives them, and N = 1 is NewReno.
 use super::*;
-use crate::testing::{Lab, MSS, path};
+use crate::tests::testing::{Lab, MSS, path};
 use crate::{Controller, NewReno};
 use base::{Duration, Instant};
 

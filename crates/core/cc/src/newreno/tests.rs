@@ -2,7 +2,7 @@
 //! them, the mean window under random loss.
 
 use super::*;
-use crate::testing::{Lab, MSS, path};
+use crate::tests::testing::{Lab, MSS, path};
 use crate::{AckSample, Controller, Signal, TunableError};
 use base::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Goal: few marks take little, short round trips grow slowly, and a deep queue under marks is answered as ever.
 use super::*;
-use crate::testing::{Lab, MSS};
+use crate::tests::testing::{Lab, MSS};
 use crate::{Controller, TunableError};
 
 fn lab(segments: u32) -> Lab<Prague> {

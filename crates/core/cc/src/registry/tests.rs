@@ -275,8 +275,8 @@ fn tunables_are_tried_kept_and_told_to_the_newborn() {
     assert_eq!(abc_limit(&registry), Some(1));
     assert_eq!(registry.tunables("reno"), None);
     let grown = |registry: &mut Registry| {
-        let mut lab = crate::testing::Lab::new(registry.create("newreno").unwrap(), 10, None);
-        lab.ack(2 * crate::testing::MSS);
+        let mut lab = crate::tests::testing::Lab::new(registry.create("newreno").unwrap(), 10, None);
+        lab.ack(2 * crate::tests::testing::MSS);
         lab.cwnd()
     };
     assert_eq!(grown(&mut registry), 11.0);
@@ -303,13 +303,13 @@ fn dividing_acknowledgments_gains_nothing() {
     for (name, ssthresh) in names.iter().flat_map(|name| [(*name, None), (*name, Some(10))]) {
         let [whole, divided] = [1, 10].map(|pieces| {
             let mut control = registry.create(name).unwrap();
-            control.on_established(&crate::testing::path(10, ssthresh));
+            control.on_established(&crate::tests::testing::path(10, ssthresh));
             for nth in 0..200 {
                 for _ in 0..pieces {
                     let rtt = Duration::from_millis(100);
                     control.on_ack(&AckSample {
                         now: Instant::from_millis(1_000 + 10 * nth),
-                        bytes: crate::testing::MSS / pieces,
+                        bytes: crate::tests::testing::MSS / pieces,
                         sacked: 0,
                         segments: 1,
                         in_flight: control.window().cwnd,
@@ -326,6 +326,6 @@ fn dividing_acknowledgments_gains_nothing() {
             }
             control.window().cwnd
         });
-        assert!(divided <= whole + crate::testing::MSS, "{name}: {divided} and {whole}");
+        assert!(divided <= whole + crate::tests::testing::MSS, "{name}: {divided} and {whole}");
     }
 }

@@ -1,6 +1,6 @@
 //! Goal: the queue settles between alpha and beta segments, slow start ends at gamma, losses still halve.
 use super::*;
-use crate::testing::Lab;
+use crate::tests::testing::Lab;
 use crate::{Controller, Signal};
 
 /// Rounds over a path of 100 ms that carries one segment a millisecond: each queued one adds a millisecond.

@@ -2,7 +2,7 @@
 //! notice deaths at once, and leave nothing behind.
 
 use super::*;
-use crate::testnet::{addr, own_namespace};
+use crate::tests::testnet::{addr, own_namespace};
 use base::{Addr, Endpoint, Rng};
 
 #[test]

@@ -1,6 +1,6 @@
 //! Goal: what is told is what was set, and an interface that is not there is an error that names others.
 use super::*;
-use crate::testnet::{addr, cable, own_namespace};
+use crate::tests::testnet::{addr, cable, own_namespace};
 
 #[test]
 fn tells_what_was_set() {

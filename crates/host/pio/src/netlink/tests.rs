@@ -2,7 +2,7 @@
 //! and however much of it is missed; no datagram makes the parser panic.
 
 use super::*;
-use crate::testnet::{addr, cable, own_namespace, within};
+use crate::tests::testnet::{addr, cable, own_namespace, within};
 use base::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 

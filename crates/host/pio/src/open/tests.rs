@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::netlink;
-use crate::testnet::{cable, own_namespace};
+use crate::tests::testnet::{cable, own_namespace};
 use base::Addr;
 use base::Rng;
 

@@ -2,8 +2,8 @@
 //! answered twice; offloads are understood; everything goes back.
 
 use super::*;
-use crate::testnet::Wait;
-use crate::testnet::{Puppet, addr, cable, own_namespace, pattern, within};
+use crate::tests::testnet::Wait;
+use crate::tests::testnet::{Puppet, addr, cable, own_namespace, pattern, within};
 use base::Duration;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};

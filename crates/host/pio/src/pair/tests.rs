@@ -1,6 +1,6 @@
 //! Goal: every packet arrives once, whole and in order; no frame is ever lost; limits hold.
 use super::*;
-use crate::testnet::Wait;
+use crate::tests::testnet::Wait;
 use base::Duration;
 use base::Rng;
 use std::collections::VecDeque;

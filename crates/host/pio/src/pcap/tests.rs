@@ -2,7 +2,7 @@
 //! all.
 
 use super::*;
-use crate::testnet::Wait;
+use crate::tests::testnet::Wait;
 use wire::pcap::classic;
 
 /// A file of our own, removed in the end.

@@ -1,6 +1,6 @@
 //! Goal: two places overlap where a segment can be to both, and one covers the other where every segment is.
 use super::*;
-use crate::testnet::addr;
+use crate::tests::testnet::addr;
 
 #[test]
 fn places_overlap_where_segments_meet() {

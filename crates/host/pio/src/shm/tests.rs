@@ -2,8 +2,8 @@
 //! one that comes is found, in any order; a hostile one does no harm.
 
 use super::*;
-use crate::testnet::Wait;
-use crate::testnet::pattern;
+use crate::tests::testnet::Wait;
+use crate::tests::testnet::pattern;
 use base::Rng;
 use std::path::Path;
 

@@ -2,8 +2,8 @@
 //! through a tap, with offloads and without, as root and as nobody.
 
 use super::*;
-use crate::testnet::Wait;
-use crate::testnet::{Puppet, addr, own_namespace, pattern};
+use crate::tests::testnet::Wait;
+use crate::tests::testnet::{Puppet, addr, own_namespace, pattern};
 use base::Duration;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

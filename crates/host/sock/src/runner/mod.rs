@@ -24,8 +24,6 @@ mod handoff;
 mod lead;
 pub(crate) mod load;
 mod machine;
-#[cfg(test)]
-mod model;
 mod park;
 mod pinned;
 #[cfg(test)]

@@ -5,6 +5,8 @@
 //! virtual time, and while no thread leads the thread of ours looks now and then. When all sleep, nothing is rung and
 //! no date comes, a thread was forgotten.
 
+mod model;
+
 use super::*;
 use crate::engine::Limits;
 use crate::{Clock, Family, RecvFlags, SendFlags, Sockets};

@@ -1,7 +1,7 @@
 //! Goal: an experiment with the key leaves a capture of each host and run, the same bytes each time, which says of
 //! each packet when it passed and what its connection thought, and which others can read.
 use super::*;
-use crate::testing::Folder;
+use crate::tests::testing::Folder;
 use crate::{Experiment, run};
 use pio::{PacketIo, PcapConfig, RxBatch, open_pcap};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Goal: what was recorded holds, and what moved is told with how far, on both sides of the tolerance.
 use super::*;
 use crate::store::Limits;
-use crate::testing::{Folder, SMALL, small};
+use crate::tests::testing::{Folder, SMALL, small};
 
 /// Losses by chance, so that seeds differ; two of them.
 fn file() -> String {

@@ -1,7 +1,7 @@
 //! Goal: what is typed is what is varied; checks and plots follow; what decides a run has one name.
 use super::*;
 
-use crate::testing::{SMALL, small as parse};
+use crate::tests::testing::{SMALL, small as parse};
 
 /// Varied values, checks and plots.
 const REST: &str = r#"

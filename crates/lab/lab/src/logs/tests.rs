@@ -1,5 +1,5 @@
 //! Goal: an experiment with the key leaves a log of each host and run, the same each time, and none without.
-use crate::testing::Folder;
+use crate::tests::testing::Folder;
 use crate::{Experiment, run};
 
 const TEXT: &str = r#"

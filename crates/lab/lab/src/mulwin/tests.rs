@@ -196,7 +196,7 @@ fn on_the_wire(cc: &str, ills: &str, seed: u64) -> (Vec<u8>, crate::Outcome) {
         "title = 't'\nseconds = 8\ncc_allow_unfair = true\n[path]\nrtt_ms = 30\ndown_kbit = 8000\n\
          queue = 'strict 30000'\n{ills}\n[[flow]]\ncc = '{cc}'\nspread = 0.2\n[[flow]]\ncc = 'cubic'\nspread = 0.2\n"
     );
-    let mut task = crate::testing::small(&text).tasks(None).unwrap().swap_remove(0);
+    let mut task = crate::tests::testing::small(&text).tasks(None).unwrap().swap_remove(0);
     task.seed = seed;
     let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let sink = seen.clone();

@@ -1,6 +1,6 @@
 //! Goal: a run done elsewhere is the run done here, and what is not is refused.
 use super::*;
-use crate::testing::{SMALL, small};
+use crate::tests::testing::{SMALL, small};
 
 #[test]
 fn tasks_bring_what_runs_bring() {

@@ -1,7 +1,7 @@
 //! Goal: a store goes on after a kill, keeps no more than it may, and refuses what is stale.
 use super::*;
 use crate::attempt;
-use crate::testing::{Folder, SMALL, small};
+use crate::tests::testing::{Folder, SMALL, small};
 
 impl Folder {
     fn open(&self, file: &str, limits: Limits) -> Store {

@@ -1,6 +1,6 @@
 //! Goal: a sweep brings each run once, however many threads; what fails is told and does no harm.
 use super::*;
-use crate::testing::{SMALL, small};
+use crate::tests::testing::{SMALL, small};
 
 fn all(threads: usize, tasks: &[Task]) -> Vec<Outcome> {
     let mut outcomes = Vec::new();

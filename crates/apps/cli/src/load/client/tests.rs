@@ -1,7 +1,7 @@
 //! Goal: exactly the requests that were asked for, answered whole however the answers arrive; and a connection
 //! that the server ends is replaced.
 use super::*;
-use crate::testing::stacks;
+use crate::tests::testing::stacks;
 use sock::{TcpListener, TcpStream};
 use std::io::{Read, Write};
 

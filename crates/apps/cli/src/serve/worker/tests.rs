@@ -2,7 +2,7 @@
 //! bound of its memory; clients that do not get on are closed, and no others.
 
 use super::*;
-use crate::testing::stacks;
+use crate::tests::testing::stacks;
 use sock::TcpStream;
 use std::io::Read;
 use std::sync::Arc;

@@ -3,7 +3,7 @@ use super::fuzz::card as model;
 use super::wire::{Far, Hands, Wire, segment};
 use super::*;
 use crate::sleep_on;
-use crate::testnet::Wait;
+use crate::tests::testnet::Wait;
 use ::wire::packet::{Content, parse_frame};
 use ::wire::tcp::Flags;
 use base::Addr;

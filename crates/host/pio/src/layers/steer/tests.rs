@@ -2,7 +2,7 @@
 //! are the card's choice, and end when they are not; a core that sleeps wakes.
 
 use super::*;
-use crate::testnet::Wait;
+use crate::tests::testnet::Wait;
 use crate::{Pair, PairConfig, pair};
 use base::Duration;
 use base::{Addr, Rng, Seq};

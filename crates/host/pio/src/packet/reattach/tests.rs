@@ -3,8 +3,8 @@
 
 use super::super::tests::{LISTEN, attempt};
 use super::super::*;
-use crate::testnet::Wait;
-use crate::testnet::{
+use crate::tests::testnet::Wait;
+use crate::tests::testnet::{
     Puppet, addr, another_namespace, cable, cable_to, own_namespace, this_namespace, within,
 };
 use base::Duration;

@@ -1,5 +1,5 @@
 //! Goal: what the owner of the XDP program uses nothing else takes, while it lives, and the other way round.
-use crate::testnet::{addr, cable, own_namespace};
+use crate::tests::testnet::{addr, cable, own_namespace};
 use crate::{ClaimError, PortClaim};
 
 #[test]

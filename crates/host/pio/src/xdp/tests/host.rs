@@ -1,7 +1,7 @@
 //! A veth pair: our end in the calling thread's namespace, the other on an ordinary kernel host beside it.
 
 use crate::netlink;
-use crate::testnet::{addr, another_namespace, own_namespace, this_namespace, within};
+use crate::tests::testnet::{addr, another_namespace, own_namespace, this_namespace, within};
 use crate::xdp::{XdpConfig, XdpPort, open_xdp_with};
 use crate::{NetEvent, NetEvents, OpenError, PortClaim};
 use base::Duration;

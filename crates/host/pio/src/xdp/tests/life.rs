@@ -3,8 +3,8 @@
 #![allow(clippy::disallowed_methods)] // real interfaces take real time
 
 use super::host::{Cable, OURS, PEER, listener, open_xdp};
-use crate::testnet::Wait;
-use crate::testnet::{Puppet, addr, pattern};
+use crate::tests::testnet::Wait;
+use crate::tests::testnet::{Puppet, addr, pattern};
 use crate::xdp::device::Device;
 use crate::xdp::{NATIVE_FIRST, XdpConfig, open_ports};
 use crate::{Claims, NetEvents};
@@ -101,7 +101,7 @@ fn down_and_up_again() {
 
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            crate::testnet::within(&cable.here, || {
+            crate::tests::testnet::within(&cable.here, || {
                 std::thread::sleep(Duration::from_millis(50));
                 netlink::set_link(cable.index, true, None).unwrap();
                 // The kernel forgets IPv6 addresses of an interface that goes down, not IPv4 ones.

@@ -7,5 +7,6 @@ mod program;
 mod queues;
 mod reattach;
 mod sharing;
+mod slots;
 mod supers;
 mod traffic;

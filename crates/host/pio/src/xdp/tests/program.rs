@@ -7,7 +7,7 @@ use crate::netlink;
 use crate::packet::tests::Choice;
 use crate::port::PortClaim;
 use crate::sys;
-use crate::testnet::{addr, own_namespace};
+use crate::tests::testnet::{addr, own_namespace};
 use base::{Addr, Duration, Instant, Rng};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods)] // real interfaces take real time
 
 use super::host::{Cable, OURS, listener};
-use crate::testnet::Wait;
+use crate::tests::testnet::Wait;
 use crate::xdp::{XdpConfig, XdpPort};
 use crate::{Claims, NetEvents};
 use crate::{PacketIo, RxBatch};

@@ -4,8 +4,8 @@
 
 use super::host::{Cable, OURS, OURS6, listener, set_addresses};
 use crate::packet::{PacketConfig, open_packet};
-use crate::testnet::Wait;
-use crate::testnet::{Puppet, addr};
+use crate::tests::testnet::Wait;
+use crate::tests::testnet::{Puppet, addr};
 use crate::xdp::{XdpConfig, XdpMode, XdpPort};
 use crate::{Claims, NetEvents};
 use crate::{IoError, NetEvent, PacketIo, PortClaim, RxBatch, TxBatch, TxMeta, TxPacket, netlink, sys};

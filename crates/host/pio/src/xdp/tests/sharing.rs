@@ -2,8 +2,8 @@
 
 use super::host::{Cable, OURS, OURS6, PEER, listener, resolve};
 use crate::Claims;
-use crate::testnet::Wait;
-use crate::testnet::{Puppet, addr};
+use crate::tests::testnet::Wait;
+use crate::tests::testnet::{Puppet, addr};
 use crate::xdp::XdpPort;
 use crate::{ClaimError, PacketIo, PortClaim, RxBatch};
 use base::{Addr, Duration};

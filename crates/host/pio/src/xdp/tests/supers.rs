@@ -3,7 +3,7 @@
 
 use super::host::{Cable, OURS, OURS6, PEER, listener, resolve};
 use crate::Claims;
-use crate::testnet::{Puppet, addr, pattern};
+use crate::tests::testnet::{Puppet, addr, pattern};
 use crate::xdp::{XdpConfig, XdpMode};
 use crate::{ChecksumOffload, PacketIo, PortClaim, SegmentationOffload, TxBatch, TxMeta, TxPacket, sys};
 use std::io::Read;

@@ -3,7 +3,7 @@
 
 use super::host::{Cable, OURS, OURS6, listener};
 use crate::Claims;
-use crate::testnet::{Puppet, addr, pattern};
+use crate::tests::testnet::{Puppet, addr, pattern};
 use crate::xdp::{XdpConfig, XdpMode};
 use crate::{PacketIo, PortClaim};
 use std::io::{Read, Write};
@@ -34,7 +34,7 @@ fn serve(puppet: &mut Puppet<impl PacketIo>, size: usize) {
     assert!(!puppet.seen.reset);
 }
 
-fn echo(config: &XdpConfig, mtu: usize, local: &str, size: usize) -> Option<crate::testnet::Seen> {
+fn echo(config: &XdpConfig, mtu: usize, local: &str, size: usize) -> Option<crate::tests::testnet::Seen> {
     let cable = Cable::new(1, mtu)?;
     let mut port = cable.open(config)?.pop()?;
     let local = addr(local);

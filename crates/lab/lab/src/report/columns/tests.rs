@@ -1,6 +1,6 @@
 //! Goal: what was written is read back, gaps included.
 use super::*;
-use crate::testing::{SMALL, small};
+use crate::tests::testing::{SMALL, small};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, RowAccessor};
 

@@ -1,6 +1,6 @@
 //! Goal: long courses keep their extremes; theory is drawn where it has a value.
 use super::*;
-use crate::testing::{SMALL, small};
+use crate::tests::testing::{SMALL, small};
 
 #[test]
 fn theory_is_drawn_where_it_has_a_value() {

@@ -5,9 +5,9 @@
 //! Each step is one that the runner takes under its lock, on the real lead and the real list of waiting threads. All
 //! states that any order of steps reaches are visited.
 
-use super::Waiter;
-use super::lead::{Alarm, Lead, Rank};
-use super::waiting::Waiting;
+use super::super::Waiter;
+use super::super::lead::{Alarm, Lead, Rank};
+use super::super::waiting::Waiting;
 use ring::Sleeper;
 use std::collections::{HashSet, VecDeque};
 
@@ -55,7 +55,7 @@ fn waiter(rank: Rank, watched: bool) -> Waiter {
 }
 
 fn is_rung(actor: &Actor) -> bool {
-    super::tests::is_rung(&std::os::fd::AsRawFd::as_raw_fd(&actor.bell.fd()))
+    super::is_rung(&std::os::fd::AsRawFd::as_raw_fd(&actor.bell.fd()))
 }
 
 impl World {
@@ -63,7 +63,7 @@ impl World {
         let actors = ranks.iter().map(|&rank| Actor {
             waiter: waiter(rank, watched),
             at: At::Away,
-            bell: super::bell().expect("a descriptor"),
+            bell: super::super::bell().expect("a descriptor"),
             row: 0,
             event: false,
         });

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use base::Rng;
 
-use crate::testing::{Lab, MSS};
+use crate::tests::testing::{Lab, MSS};
 use crate::{Controller, HTcp, NewReno, Signal, Vegas};
 
 /// A policy in real numbers: segments and seconds.
