@@ -1,3 +1,3 @@
-//! What the tests of several modules use.
+//! Parts that the tests of several modules share.
 
 pub(crate) mod testing;
