@@ -16,11 +16,11 @@ mod controller;
 mod cubic;
 mod dctcp;
 mod deliveries;
+mod fuzz;
 mod htcp;
 mod hystart;
 mod hystart_limits;
 mod many;
-mod model;
 mod newreno;
 mod prague;
 mod registry;
@@ -41,10 +41,10 @@ pub use controller::{
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use deliveries::{Deliveries, Departure};
+pub use fuzz::fuzz;
 pub use htcp::HTcp;
 pub use hystart_limits::HyStartLimits;
 pub use many::{MulTcp, MulWin};
-pub use model::fuzz;
 pub use newreno::NewReno;
 pub use prague::Prague;
 pub use registry::{
