@@ -12,13 +12,13 @@
 //! processes of the group may have come.
 
 use crate::group::LOOK;
+use crate::layers::Layer;
 use crate::packet::Packet;
 use crate::port::*;
 use crate::ports::sharing_ends;
 use crate::sys;
 use crate::xdp::XdpPort;
 use base::{Addr, Duration, FlowKey, Instant};
-use ring::Frame;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
@@ -170,21 +170,15 @@ impl Nic {
     }
 }
 
-impl PacketIo for Nic {
-    fn caps(&self) -> &Caps {
-        self.xdp.caps()
+impl Layer for Nic {
+    type Below = XdpPort;
+
+    fn below(&self) -> &XdpPort {
+        &self.xdp
     }
 
-    fn take(&mut self) -> Option<Frame> {
-        self.xdp.take()
-    }
-
-    fn take_long(&mut self) -> Option<Frame> {
-        self.xdp.take_long()
-    }
-
-    fn retire(&mut self, frame: Frame) {
-        self.xdp.retire(frame);
+    fn below_mut(&mut self) -> &mut XdpPort {
+        &mut self.xdp
     }
 
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
@@ -192,10 +186,6 @@ impl PacketIo for Nic {
         let split = self.groups.iter().any(|group| !group.steered);
         let ask = std::mem::take(&mut self.ask) || split || !self.waiting.is_empty();
         if ask { Ok(count + self.receive_beside(batch)?) } else { Ok(count) }
-    }
-
-    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        self.xdp.tx(batch)
     }
 
     fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
@@ -214,17 +204,17 @@ impl PacketIo for Nic {
         Some(self)
     }
 
-    fn stats(&self) -> Vec<(&'static str, u64)> {
-        let mut all = self.xdp.stats();
+    fn counters(&self) -> Vec<(&'static str, u64)> {
         let beside = self.beside.stats();
         let count = |name| beside.iter().find(|row| row.0 == name).map_or(0, |row| row.1);
-        all.push(("ports_shared", self.groups.len() as u64));
-        all.push(("ports_steered", self.groups.iter().filter(|group| group.steered).count() as u64));
-        all.push(("group_faults", count("group_faults") + self.faults));
-        all.push(("beside_packets", self.copied));
-        all.push(("beside_missed", count("rx_missed")));
-        all.push(("beside_no_frame", self.no_frame));
-        all
+        vec![
+            ("ports_shared", self.groups.len() as u64),
+            ("ports_steered", self.groups.iter().filter(|group| group.steered).count() as u64),
+            ("group_faults", count("group_faults") + self.faults),
+            ("beside_packets", self.copied),
+            ("beside_missed", count("rx_missed")),
+            ("beside_no_frame", self.no_frame),
+        ]
     }
 }
 

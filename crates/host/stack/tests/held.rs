@@ -4,10 +4,8 @@ mod common;
 
 use base::{Duration, Endpoint, FlowKey, Instant};
 use common::*;
-use pio::{Caps, Delays, IoError, PacketIo, Pair, PairConfig, RxBatch, TxBatch, pair};
-use ring::Frame;
+use pio::{Caps, Delays, Layer, PacketIo, Pair, PairConfig, pair};
 use stack::{ConnId, Core, Offload};
-use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 use tcp::{Events, WriteError};
 
@@ -81,29 +79,19 @@ struct Asking {
     heard: Arc<Mutex<Vec<(FlowKey, Duration)>>>,
 }
 
-impl PacketIo for Asking {
+impl Layer for Asking {
+    type Below = Pair;
+
+    fn below(&self) -> &Pair {
+        &self.pair
+    }
+
+    fn below_mut(&mut self) -> &mut Pair {
+        &mut self.pair
+    }
+
     fn caps(&self) -> &Caps {
         &self.caps
-    }
-
-    fn take(&mut self) -> Option<Frame> {
-        self.pair.take()
-    }
-
-    fn retire(&mut self, frame: Frame) {
-        self.pair.retire(frame);
-    }
-
-    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
-        self.pair.rx(batch)
-    }
-
-    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        self.pair.tx(batch)
-    }
-
-    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
-        self.pair.arm(fds)
     }
 
     fn delays(&self) -> Option<&dyn Delays> {

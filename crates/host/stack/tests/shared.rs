@@ -6,12 +6,10 @@ mod common;
 use base::{Duration, Endpoint, FlowKey, Instant, Seq};
 use common::*;
 use pio::{
-    Answerer, Caps, ClaimError, Claims, IoError, NetEvent, NetEvents, PacketIo, Pair, PairConfig, PortClaim,
-    Role, RxBatch, Sharing, TxBatch, TxMeta, TxPacket, pair,
+    Answerer, ClaimError, Claims, Layer, NetEvent, NetEvents, PacketIo, Pair, PairConfig, PortClaim, Role,
+    Sharing, TxBatch, TxMeta, TxPacket, pair,
 };
-use ring::Frame;
 use stack::{Connect, Core};
-use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 use wire::packet::{Below, Checksum, Link};
 use wire::tcp::{Flags, Header, Options};
@@ -34,29 +32,15 @@ struct Shared {
     others: Arc<Mutex<Others>>,
 }
 
-impl PacketIo for Shared {
-    fn caps(&self) -> &Caps {
-        self.pair.caps()
+impl Layer for Shared {
+    type Below = Pair;
+
+    fn below(&self) -> &Pair {
+        &self.pair
     }
 
-    fn take(&mut self) -> Option<Frame> {
-        self.pair.take()
-    }
-
-    fn retire(&mut self, frame: Frame) {
-        self.pair.retire(frame);
-    }
-
-    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
-        self.pair.rx(batch)
-    }
-
-    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        self.pair.tx(batch)
-    }
-
-    fn arm(&mut self, fds: &mut Vec<RawFd>) -> Result<bool, IoError> {
-        self.pair.arm(fds)
+    fn below_mut(&mut self) -> &mut Pair {
+        &mut self.pair
     }
 
     fn claims(&mut self) -> Option<&mut dyn Claims> {

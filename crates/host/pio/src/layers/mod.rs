@@ -71,6 +71,11 @@ pub trait Layer: Send {
         self.below_mut().claims()
     }
 
+    /// As [`PacketIo::net`].
+    fn net(&mut self) -> Option<&mut dyn NetEvents> {
+        self.below_mut().net()
+    }
+
     /// As [`PacketIo::delays`].
     fn delays(&self) -> Option<&dyn Delays> {
         self.below().delays()
@@ -135,7 +140,7 @@ impl<L: Layer> PacketIo for L {
     }
 
     fn net(&mut self) -> Option<&mut dyn NetEvents> {
-        self.below_mut().net()
+        Layer::net(self)
     }
 
     fn delays(&self) -> Option<&dyn Delays> {
