@@ -77,8 +77,6 @@ fn keep_spare(fd: c_int) {
     }
 }
 
-/// # Safety
-/// C's contract of accept(2).
 pub(crate) unsafe fn accept(
     held: &Held,
     fd: c_int,
@@ -89,8 +87,6 @@ pub(crate) unsafe fn accept(
     unsafe { accept_on(held, fd, addr, len, 0) }
 }
 
-/// # Safety
-/// C's contract of accept4(2).
 pub(crate) unsafe fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
     if table::is_kernels(fd) {
         // SAFETY: the caller's arguments.

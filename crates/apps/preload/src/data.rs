@@ -51,8 +51,6 @@ fn sent_until<T>(outcome: Outcome<T>, failed: bool, held: &Held, flags: c_int) -
     outcome
 }
 
-/// # Safety
-/// C's contract of read(2).
 pub(crate) unsafe fn read(held: &Held, fd: c_int, to: *mut c_void, len: size_t) -> Outcome<ssize_t> {
     stream_or_kernel!(
         held,
@@ -62,8 +60,6 @@ pub(crate) unsafe fn read(held: &Held, fd: c_int, to: *mut c_void, len: size_t) 
     )
 }
 
-/// # Safety
-/// C's contract of readv(2).
 pub(crate) unsafe fn readv(held: &Held, fd: c_int, to: *const iovec, count: c_int) -> Outcome<ssize_t> {
     stream_or_kernel!(
         held,
@@ -73,8 +69,6 @@ pub(crate) unsafe fn readv(held: &Held, fd: c_int, to: *const iovec, count: c_in
     )
 }
 
-/// # Safety
-/// C's contract of recv(2).
 pub(crate) unsafe fn recv(
     held: &Held,
     fd: c_int,
@@ -90,8 +84,6 @@ pub(crate) unsafe fn recv(
     )
 }
 
-/// # Safety
-/// C's contract of recvfrom(2).
 pub(crate) unsafe fn recvfrom(
     held: &Held,
     fd: c_int,
@@ -109,8 +101,6 @@ pub(crate) unsafe fn recvfrom(
     )
 }
 
-/// # Safety
-/// C's contract of recvmsg(2).
 pub(crate) unsafe fn recvmsg(held: &Held, fd: c_int, message: *mut msghdr, flags: c_int) -> Outcome<ssize_t> {
     stream_or_kernel!(
         held,
@@ -120,8 +110,6 @@ pub(crate) unsafe fn recvmsg(held: &Held, fd: c_int, message: *mut msghdr, flags
     )
 }
 
-/// # Safety
-/// C's contract of recvmmsg(2).
 pub(crate) unsafe fn recvmmsg(
     held: &Held,
     fd: c_int,
@@ -148,8 +136,6 @@ fn where_it_is(held: &Held, offset: off_t, flags: c_int) -> bool {
     held.kind() == Kind::Stream && offset == -1 && flags & !(NOTHING | NOW) == 0
 }
 
-/// # Safety
-/// C's contract of preadv2(2).
 pub(crate) unsafe fn preadv2(
     held: &Held,
     fd: c_int,
@@ -172,8 +158,6 @@ pub(crate) unsafe fn preadv2(
     unsafe { recvmsg(held, fd, &raw mut message, libc::MSG_DONTWAIT) }
 }
 
-/// # Safety
-/// C's contract of pwritev2(2).
 pub(crate) unsafe fn pwritev2(
     held: &Held,
     fd: c_int,
@@ -205,8 +189,6 @@ fn message(parts: *const iovec, count: c_int) -> Outcome<msghdr> {
     Ok(message)
 }
 
-/// # Safety
-/// C's contract of write(2).
 pub(crate) unsafe fn write(held: &Held, fd: c_int, from: *const c_void, len: size_t) -> Outcome<ssize_t> {
     let done = stream_or_kernel!(
         held,
@@ -217,8 +199,6 @@ pub(crate) unsafe fn write(held: &Held, fd: c_int, from: *const c_void, len: siz
     sent(done, held, 0)
 }
 
-/// # Safety
-/// C's contract of writev(2).
 pub(crate) unsafe fn writev(held: &Held, fd: c_int, from: *const iovec, count: c_int) -> Outcome<ssize_t> {
     let done = stream_or_kernel!(
         held,
@@ -229,8 +209,6 @@ pub(crate) unsafe fn writev(held: &Held, fd: c_int, from: *const iovec, count: c
     sent(done, held, 0)
 }
 
-/// # Safety
-/// C's contract of send(2).
 pub(crate) unsafe fn send(
     held: &Held,
     fd: c_int,
@@ -247,8 +225,6 @@ pub(crate) unsafe fn send(
     sent(done, held, flags)
 }
 
-/// # Safety
-/// C's contract of sendto(2).
 pub(crate) unsafe fn sendto(
     held: &Held,
     fd: c_int,
@@ -276,8 +252,6 @@ pub(crate) unsafe fn sendto(
     sent(done, held, flags)
 }
 
-/// # Safety
-/// C's contract of sendmsg(2).
 pub(crate) unsafe fn sendmsg(
     held: &Held,
     fd: c_int,
@@ -304,8 +278,6 @@ pub(crate) unsafe fn sendmsg(
     sent(done, held, flags)
 }
 
-/// # Safety
-/// C's contract of sendmmsg(2).
 pub(crate) unsafe fn sendmmsg(
     held: &Held,
     fd: c_int,

@@ -27,8 +27,6 @@ pub(crate) const KEPT: c_int = libc::O_APPEND | libc::O_ASYNC | libc::O_NOATIME;
 static NO_SIGNALS: Once = Once::new();
 static NO_OWN_TABLE: Once = Once::new();
 
-/// # Safety
-/// C's contract of close(2).
 pub(crate) unsafe fn close(held: &Held, fd: c_int) -> Outcome<c_int> {
     // The slot first: the number may be another's as soon as the kernel has it back.
     table::remove(fd);
@@ -54,15 +52,11 @@ fn also(held: &Held, fd: c_int) -> Outcome<c_int> {
     answered(fd)
 }
 
-/// # Safety
-/// C's contract of dup(2).
 pub(crate) unsafe fn dup(held: &Held, fd: c_int) -> Outcome<c_int> {
     // SAFETY: numbers alone.
     also(held, unsafe { real::dup(fd) })
 }
 
-/// # Safety
-/// C's contract of dup2(2).
 pub(crate) unsafe fn dup2(from: c_int, to: c_int) -> c_int {
     if table::is_kernels(from) && table::is_kernels(to) {
         // SAFETY: numbers alone.
@@ -73,8 +67,6 @@ pub(crate) unsafe fn dup2(from: c_int, to: c_int) -> c_int {
     guard(|| unsafe { replace(from, to, ours_calls, |from, to| real::dup2(from, to)) })
 }
 
-/// # Safety
-/// C's contract of dup3(2).
 pub(crate) unsafe fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     if table::is_kernels(from) && table::is_kernels(to) {
         // SAFETY: numbers alone.
@@ -124,15 +116,11 @@ fn shared(flags: c_int, own: c_int) -> c_int {
     flags & !own
 }
 
-/// # Safety
-/// C's contract of unshare(2).
 pub(crate) unsafe fn unshare(flags: c_int) -> c_int {
     // SAFETY: numbers alone.
     unsafe { real::unshare(shared(flags, libc::CLONE_FILES)) }
 }
 
-/// # Safety
-/// C's contract of close_range(2).
 pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     let (ours, hidden) = table::all();
     let within = |fd: &c_int| (first..=last).contains(&(*fd as c_uint));
@@ -190,8 +178,6 @@ pub(crate) fn part(held: &Held) -> Outcome<()> {
     Ok(())
 }
 
-/// # Safety
-/// C's contract of fcntl(2).
 pub(crate) unsafe fn fcntl(held: &Held, fd: c_int, command: c_int, arg: c_long) -> Outcome<c_int> {
     let decided = matches!(held.kind(), Kind::Stream | Kind::Listener | Kind::Inherited);
     match command {
@@ -256,16 +242,12 @@ fn set_nonblocking(held: &Held, on: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// # Safety
-/// C's contract of fstat(2).
 pub(crate) unsafe fn fstat(held: &Held, fd: c_int, to: *mut stat) -> Outcome<c_int> {
     let stand_in = (held.kind() == Kind::Stream).then(|| relay::stand_in(held)).flatten();
     // SAFETY: the caller's arguments.
     answered(unsafe { real::fstat(stand_in.unwrap_or(fd), to) })
 }
 
-/// # Safety
-/// C's contract of ioctl(2).
 pub(crate) unsafe fn ioctl(held: &Held, fd: c_int, request: c_ulong, value: *mut c_void) -> Outcome<c_int> {
     let kind = held.kind();
     if matches!(kind, Kind::Stream | Kind::Listener) && request == libc::FIONBIO {

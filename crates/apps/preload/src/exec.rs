@@ -149,8 +149,6 @@ unsafe extern "C" {
     static environ: List;
 }
 
-/// # Safety
-/// C's contract of execve(2).
 pub(crate) unsafe fn execve(path: *const c_char, arguments: List, environment: List) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe {
@@ -161,8 +159,6 @@ pub(crate) unsafe fn execve(path: *const c_char, arguments: List, environment: L
     }
 }
 
-/// # Safety
-/// C's contract of execv(3).
 pub(crate) unsafe fn execv(path: *const c_char, arguments: List) -> c_int {
     // SAFETY: the caller's arguments, and the C library's variable.
     unsafe {
@@ -177,8 +173,6 @@ pub(crate) unsafe fn execv(path: *const c_char, arguments: List) -> c_int {
     }
 }
 
-/// # Safety
-/// C's contract of execvp(3).
 pub(crate) unsafe fn execvp(file: *const c_char, arguments: List) -> c_int {
     // SAFETY: the caller's arguments, and the C library's variable.
     unsafe {
@@ -193,8 +187,6 @@ pub(crate) unsafe fn execvp(file: *const c_char, arguments: List) -> c_int {
     }
 }
 
-/// # Safety
-/// C's contract of execvpe(3).
 pub(crate) unsafe fn execvpe(file: *const c_char, arguments: List, environment: List) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe {
@@ -205,8 +197,6 @@ pub(crate) unsafe fn execvpe(file: *const c_char, arguments: List, environment: 
     }
 }
 
-/// # Safety
-/// C's contract of fexecve(3).
 pub(crate) unsafe fn fexecve(fd: c_int, arguments: List, environment: List) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe {
@@ -217,8 +207,6 @@ pub(crate) unsafe fn fexecve(fd: c_int, arguments: List, environment: List) -> c
     }
 }
 
-/// # Safety
-/// C's contract of execveat(2).
 pub(crate) unsafe fn execveat(
     folder: c_int,
     path: *const c_char,

@@ -5,6 +5,8 @@
 //! Every descriptor of ours is a descriptor of the kernel's too, so that numbers, limits, close-on-exec and exec are
 //! the kernel's business. Whose a socket becomes is decided when it is bound or connected; until then it is a TCP
 //! socket of the kernel's.
+//!
+//! An `unsafe` function that has a name of C's and no section on safety asks of its caller what C asks.
 
 mod accept;
 mod bell;

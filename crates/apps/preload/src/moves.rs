@@ -56,8 +56,6 @@ fn appends(fd: c_int) -> bool {
     matches!(table::look(fd), Place::Ours(held) if held.flags() & libc::O_APPEND != 0)
 }
 
-/// # Safety
-/// C's contract of sendfile(2).
 pub(crate) unsafe fn sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
     // SAFETY: the caller's arguments.
     unsafe { sendfile_or(real::sendfile, to, from, offset, count) }
@@ -170,8 +168,6 @@ fn send_pieces(
     Ok(all as ssize_t)
 }
 
-/// # Safety
-/// C's contract of splice(2).
 pub(crate) unsafe fn splice(
     from: c_int,
     from_offset: *mut off_t,

@@ -27,8 +27,6 @@ unsafe fn tell(name: &[u8], addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     }
 }
 
-/// # Safety
-/// C's contract of getsockname(2).
 pub(crate) unsafe fn getsockname(
     held: &Held,
     fd: c_int,
@@ -47,8 +45,6 @@ pub(crate) unsafe fn getsockname(
     })
 }
 
-/// # Safety
-/// C's contract of getpeername(2).
 pub(crate) unsafe fn getpeername(
     held: &Held,
     fd: c_int,

@@ -17,8 +17,6 @@ const VALUE_MAX: usize = 4_096;
 /// Most options that are kept; a program that sets one again and again replaces it.
 const STORED_OPTIONS_MAX: usize = 64;
 
-/// # Safety
-/// C's contract of setsockopt(2).
 pub(crate) unsafe fn setsockopt(
     held: &Held,
     fd: c_int,
@@ -182,8 +180,6 @@ pub(crate) fn tell_once(level: c_int, name: c_int, why: &str) {
     }
 }
 
-/// # Safety
-/// C's contract of getsockopt(2).
 pub(crate) unsafe fn getsockopt(
     held: &Held,
     fd: c_int,

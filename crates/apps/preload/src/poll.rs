@@ -66,8 +66,6 @@ fn are_somewhere<A, B>(one: *const A, other: *const B) -> bool {
     (one.is_null() || !is_nowhere(one)) && (other.is_null() || !is_nowhere(other))
 }
 
-/// # Safety
-/// C's contract of poll(2).
 pub(crate) unsafe fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: C's contract.
     match unsafe { rows_of_ours(fds, count) } {
@@ -77,8 +75,6 @@ pub(crate) unsafe fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_
     }
 }
 
-/// # Safety
-/// C's contract of ppoll(2).
 pub(crate) unsafe fn ppoll(
     fds: *mut pollfd,
     count: nfds_t,
@@ -370,8 +366,6 @@ unsafe fn select_rows(
     answered(found)
 }
 
-/// # Safety
-/// C's contract of select(2).
 pub(crate) unsafe fn select(
     count: c_int,
     read: *mut fd_set,
@@ -411,8 +405,6 @@ pub(crate) unsafe fn select(
     })
 }
 
-/// # Safety
-/// C's contract of pselect(2).
 pub(crate) unsafe fn pselect(
     count: c_int,
     read: *mut fd_set,

@@ -106,29 +106,21 @@ fn change_with_link(user: uid_t, call: impl FnOnce() -> c_int) -> c_int {
     }
 }
 
-/// # Safety
-/// C's contract of setuid(2).
 pub(crate) unsafe fn setuid(user: uid_t) -> c_int {
     // SAFETY: numbers alone.
     change(user, || unsafe { real::setuid(user) })
 }
 
-/// # Safety
-/// C's contract of seteuid(2).
 pub(crate) unsafe fn seteuid(user: uid_t) -> c_int {
     // SAFETY: numbers alone.
     change(user, || unsafe { real::seteuid(user) })
 }
 
-/// # Safety
-/// C's contract of setreuid(2).
 pub(crate) unsafe fn setreuid(own: uid_t, effective: uid_t) -> c_int {
     // SAFETY: numbers alone.
     change(effective, || unsafe { real::setreuid(own, effective) })
 }
 
-/// # Safety
-/// C's contract of setresuid(2).
 pub(crate) unsafe fn setresuid(own: uid_t, effective: uid_t, saved: uid_t) -> c_int {
     // SAFETY: numbers alone.
     change(effective, || unsafe { real::setresuid(own, effective, saved) })
@@ -156,8 +148,6 @@ unsafe fn asked(header: *const c_void, data: *const c_void) -> Option<threads::S
     }
 }
 
-/// # Safety
-/// C's contract of capset(2).
 pub(crate) unsafe fn capset(header: *mut c_void, data: *const c_void) -> c_int {
     // SAFETY: the caller's arguments.
     let kernels = || unsafe { real::capset(header, data) };
@@ -179,8 +169,6 @@ pub(crate) unsafe fn capset(header: *mut c_void, data: *const c_void) -> c_int {
     kernels()
 }
 
-/// # Safety
-/// C's contract of chroot(2).
 pub(crate) unsafe fn chroot(path: *const c_char) -> c_int {
     if let Some(settings) = stack::settings() {
         keep_log(settings);

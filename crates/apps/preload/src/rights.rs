@@ -168,8 +168,6 @@ fn add(control: &mut Vec<u64>, header: &cmsghdr, data: &[u8]) {
     control.extend(words.map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default())));
 }
 
-/// # Safety
-/// C's contract of sendmsg(2).
 pub(crate) unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's arguments.
     let kernels = || unsafe { real::sendmsg(fd, message, flags) };
@@ -191,8 +189,6 @@ pub(crate) unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) ->
     })
 }
 
-/// # Safety
-/// C's contract of sendmmsg(2).
 pub(crate) unsafe fn sendmmsg(fd: c_int, list: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
     // SAFETY: the caller's arguments.
     let kernels = || unsafe { real::sendmmsg(fd, list, count, flags) };
@@ -251,8 +247,6 @@ fn receive<R: Failure + PartialEq>(
     })
 }
 
-/// # Safety
-/// C's contract of recvmsg(2).
 pub(crate) unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's arguments.
     let kernels = || unsafe {
@@ -266,8 +260,6 @@ pub(crate) unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> s
     receive(fd, kernels, |held| unsafe { data::recvmsg(held, fd, message, flags) })
 }
 
-/// # Safety
-/// C's contract of recvmmsg(2).
 pub(crate) unsafe fn recvmmsg(
     fd: c_int,
     list: *mut mmsghdr,

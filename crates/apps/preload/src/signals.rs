@@ -242,8 +242,6 @@ impl Ran {
     }
 }
 
-/// # Safety
-/// C's contract of sigaction(2).
 pub(crate) unsafe fn sigaction(
     signal: c_int,
     new: *const libc::sigaction,
@@ -307,9 +305,6 @@ fn install(signal: c_int, action: sighandler_t, flags: c_int) -> sighandler_t {
 }
 
 /// BSD's: calls go on after the handler, unless siginterrupt(3) has said otherwise, now or before.
-///
-/// # Safety
-/// C's contract of signal(3).
 pub(crate) unsafe fn signal(signal: c_int, action: sighandler_t) -> sighandler_t {
     let is_known = (1..=SIGNALS as c_int).contains(&signal);
     let interrupts = is_known && INTERRUPTING.load(Ordering::Relaxed) & bit(signal) != 0;
@@ -324,8 +319,6 @@ pub(crate) unsafe fn sysv_signal(signal: c_int, action: sighandler_t) -> sighand
     install(signal, action, libc::SA_RESETHAND | libc::SA_NODEFER)
 }
 
-/// # Safety
-/// C's contract of siginterrupt(3).
 pub(crate) unsafe fn siginterrupt(signal: c_int, flag: c_int) -> c_int {
     // SAFETY: zeroes are an action; it is this frame's.
     unsafe {

@@ -18,8 +18,6 @@ use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
-/// # Safety
-/// C's contract of socket(2).
 pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // A socket of Multipath TCP does without it where the peer does not have it (RFC 8684, section 3.7). The kernel is
     // asked for TCP, too: it may have been built without, and the program's other calls are about TCP.
@@ -159,8 +157,6 @@ fn may_be_kernels(traffic: Traffic, why: &str) -> Outcome<()> {
 /// Most fallbacks of one process that are told at the end.
 const TOLD_MAX: usize = 32;
 
-/// # Safety
-/// C's contract of bind(2).
 pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: socklen_t) -> Outcome<c_int> {
     match held.kind() {
         Kind::Fresh => {}
@@ -264,8 +260,6 @@ pub(crate) fn fasten(held: &Held, fd: c_int, on: bool) {
     }
 }
 
-/// # Safety
-/// C's contract of listen(2).
 pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
     let traffic = || kernels_name(fd).map(|named| Traffic::At(named.ip()));
     // SAFETY: numbers alone.
@@ -496,8 +490,6 @@ pub(crate) fn bind_below(stack: &Stack, below: c_int, name: SocketAddr) -> Resul
     stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &wanted)
 }
 
-/// # Safety
-/// C's contract of connect(2).
 pub(crate) unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the caller's arguments.
     let traffic = || unsafe { route::named(addr, len) }.map(|named| Traffic::To(named.ip()));
@@ -739,8 +731,6 @@ fn becomes_stream(held: &Held, fd: c_int, below: c_int) -> Outcome<()> {
     epoll::becomes_stream(held)
 }
 
-/// # Safety
-/// C's contract of shutdown(2).
 pub(crate) unsafe fn shutdown(held: &Held, fd: c_int, how: c_int) -> Outcome<c_int> {
     let below = held.below();
     if held.kind() == Kind::Stream {

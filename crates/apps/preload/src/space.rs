@@ -104,43 +104,31 @@ unsafe fn get(resource: c_uint, old: *mut rlimit, real: Get) -> c_int {
     unsafe { if ours { both(0, resource, null(), old, real::prlimit) } else { real(resource, old) } }
 }
 
-/// # Safety
-/// C's contract of setrlimit(2).
 pub(crate) unsafe fn setrlimit(resource: c_uint, new: *const rlimit) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe { set(resource, new, real::setrlimit) }
 }
 
-/// # Safety
-/// C's contract of getrlimit(2).
 pub(crate) unsafe fn getrlimit(resource: c_uint, old: *mut rlimit) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe { get(resource, old, real::getrlimit) }
 }
 
-/// # Safety
-/// C's contract of prlimit(2).
 pub(crate) unsafe fn prlimit(pid: pid_t, resource: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe { both(pid, resource, new, old, real::prlimit) }
 }
 
-/// # Safety
-/// C's contract of setrlimit64(2).
 pub(crate) unsafe fn setrlimit64(resource: c_uint, new: *const rlimit) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe { set(resource, new, real::setrlimit64) }
 }
 
-/// # Safety
-/// C's contract of getrlimit64(2).
 pub(crate) unsafe fn getrlimit64(resource: c_uint, old: *mut rlimit) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe { get(resource, old, real::getrlimit64) }
 }
 
-/// # Safety
-/// C's contract of prlimit64(2).
 pub(crate) unsafe fn prlimit64(pid: pid_t, resource: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe { both(pid, resource, new, old, real::prlimit64) }

@@ -58,8 +58,6 @@ pub(crate) unsafe fn adddup2(actions: *mut posix_spawn_file_actions_t, from: c_i
     failed
 }
 
-/// # Safety
-/// C's contract of posix_spawn(3).
 pub(crate) unsafe fn posix_spawn(
     pid: *mut pid_t,
     path: *const c_char,
@@ -76,8 +74,6 @@ pub(crate) unsafe fn posix_spawn(
     }
 }
 
-/// # Safety
-/// C's contract of posix_spawnp(3).
 pub(crate) unsafe fn posix_spawnp(
     pid: *mut pid_t,
     file: *const c_char,

@@ -59,8 +59,6 @@ extern "C" fn close(cookie: *mut c_void) -> c_int {
     unsafe { hooks::close(fd) }
 }
 
-/// # Safety
-/// C's contract of fdopen(3).
 pub(crate) unsafe fn fdopen(held: &Held, fd: c_int, mode: *const c_char) -> Outcome<*mut FILE> {
     if !matches!(held.kind(), Kind::Stream | Kind::Relayed) {
         // SAFETY: the caller's arguments.
@@ -85,22 +83,16 @@ fn known(stream: *mut FILE, answer: c_int) -> c_int {
     all_streams().iter().find(|(at, _)| *at == stream.addr()).map_or(answer, |(_, number)| **number)
 }
 
-/// # Safety
-/// C's contract of fileno(3).
 pub(crate) unsafe fn fileno(stream: *mut FILE) -> c_int {
     // SAFETY: the caller's stream.
     known(stream, unsafe { real::fileno(stream) })
 }
 
-/// # Safety
-/// C's contract of fileno_unlocked(3).
 pub(crate) unsafe fn fileno_unlocked(stream: *mut FILE) -> c_int {
     // SAFETY: the caller's stream.
     known(stream, unsafe { real::fileno_unlocked(stream) })
 }
 
-/// # Safety
-/// C's contract of vdprintf(3).
 pub(crate) unsafe fn vdprintf(
     held: &Held,
     fd: c_int,

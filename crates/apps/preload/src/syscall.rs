@@ -14,8 +14,6 @@ const OPENS: [c_long; 3] = [libc::SYS_memfd_create, libc::SYS_inotify_init1, lib
 /// Commands of bpf(2) that give a descriptor.
 const BPF_OPENS: [c_long; 10] = [0, 5, 7, 13, 14, 17, 18, 19, 28, 30];
 
-/// # Safety
-/// C's contract of syscall(2).
 pub(crate) unsafe fn syscall(
     number: c_long,
     a: c_long,

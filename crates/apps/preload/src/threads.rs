@@ -41,8 +41,6 @@ fn hidden_if_inside(open: impl Fn() -> c_int) -> c_int {
     if is_inside() { hidden(limit::own(open)) } else { open() }
 }
 
-/// # Safety
-/// C's contract of eventfd(2).
 pub(crate) unsafe fn eventfd(value: c_uint, flags: c_int) -> c_int {
     // SAFETY: numbers alone.
     hidden_if_inside(|| unsafe { real::eventfd(value, flags) })
@@ -127,8 +125,6 @@ extern "C" fn begin(ours: *mut c_void) -> *mut c_void {
     run(start, arg)
 }
 
-/// # Safety
-/// C's contract of pthread_create(3).
 pub(crate) unsafe fn pthread_create(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
