@@ -147,7 +147,11 @@ pub(super) unsafe fn send_vectors(
     with_scratch(|scratch| {
         // SAFETY: C's contract.
         if let Err(fault) = unsafe { memory::gather(from, scratch) } {
-            sockets.send(fd, &[], SendFlags { dont_wait: true, ..flags })?;
+            match to {
+                Some(_) => sockets.send(fd, &[], SendFlags { dont_wait: true, ..flags })?,
+                // It waits for room first.
+                None => sockets.send_checked(fd, &[0], flags, &|_, _| false)?,
+            };
             return Err(fault);
         }
         let sent = match to {
