@@ -114,6 +114,13 @@ pub const ROWS: &[Row] = &[
                  8684, section 3.7), which does.",
     },
     Row {
+        name: "MSG_OOB of a Multipath TCP socket",
+        kind: CALLS,
+        key: "rec*MSG_OOB*, of Multipath TCP: *-1 ENOTCONN | *-1 EINVAL",
+        reason: "Linux does not look at the flag for such a socket. Here it is one of TCP (RFC 8684, section 3.7), of \
+                 which it is EINVAL where there is no urgent data.",
+    },
+    Row {
         name: "data held back by MSG_MORE",
         kind: CALLS,
         key: "*, data held back: *",
@@ -177,6 +184,21 @@ pub const ROWS: &[Row] = &[
         key: "recvmsg*, TCP_INQ set meanwhile: woke: flags * | woke: flags *",
         reason: "Linux looks at `TCP_INQ` when recvmsg(2) begins, and at `SO_TIMESTAMP` when it has the data. Here it \
                  looks at both when it has the data.",
+    },
+    Row {
+        name: "two queues of a listener",
+        kind: CALLS,
+        key: "*, beside a queue of the link: *",
+        reason: "A listener has one queue for the link's connections and one for the kernel's loopback (LAUNCHER.md), \
+                 each with the whole backlog of listen(2). On Linux the link's connections may fill the only one.",
+    },
+    Row {
+        name: "options in front of a routing header that is not there",
+        kind: CALLS,
+        key: "*, behind IPV6_RTHDRDSTOPTS: *",
+        reason: "Linux takes them without a routing header, in front of which they would stand (RFC 8200, section \
+                 4.1), and counts them in the length of each packet without sending them: nothing arrives. Here \
+                 there are no extension headers.",
     },
     Row {
         name: "timestamps by the options with _NEW",

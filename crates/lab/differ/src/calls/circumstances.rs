@@ -39,7 +39,7 @@ struct Walk {
     /// Connections, whatever became of them, and those that an end has closed or shut.
     joined: BTreeSet<File>,
     ended: BTreeSet<File>,
-    /// Connections that the peer has closed, and those with unread data of the peer's.
+    /// Connections of which the peer has closed or shut its receiving side, and those with unread data of the peer's.
     hung_up: BTreeSet<File>,
     unread: BTreeMap<File, i64>,
     /// Connections of which MSG_MORE holds data back, and those where something came from the peer while it did.
@@ -67,6 +67,11 @@ struct Walk {
     /// Ports at which the program has accepted connections, and sockets with SO_REUSEADDR.
     accepted: BTreeSet<i64>,
     reusing: BTreeSet<File>,
+    /// Sockets that connect over the loopback to a listener in whose queue is a connection of the link.
+    beside_queue: BTreeSet<File>,
+    /// Sockets with IPV6_RTHDRDSTOPTS, and ports to which such ones connect.
+    cut_off: BTreeSet<File>,
+    cut_off_ports: BTreeSet<i64>,
 }
 
 /// A call that slept, and the step that woke it.
@@ -101,6 +106,22 @@ impl Walk {
     /// Bytes from the peer that no call has asked for yet.
     fn unread(&self, file: File) -> i64 {
         self.unread.get(&file).copied().unwrap_or(0)
+    }
+
+    /// Returns true if the step is about a connection whose packets are lost for IPV6_RTHDRDSTOPTS.
+    fn is_cut_off(&self, at: usize, step: &Step) -> bool {
+        let port = match step.name {
+            "paccept" => self.peer_ports.get(&step.arg(0)).copied(),
+            "pconnect" => Some(step.arg(2)),
+            _ => return self.of_step.get(at).is_some_and(|of| !of.is_disjoint(&self.cut_off)),
+        };
+        let listens = |file: &File| self.ports.get(file).copied() == port;
+        port.is_some_and(|port| self.cut_off_ports.contains(&port) || self.cut_off.iter().any(listens))
+    }
+
+    /// Returns true if a listener at the port was closed while a call on it slept.
+    fn was_let_go(&self, port: i64) -> bool {
+        self.let_go.iter().any(|file| self.ports.get(file) == Some(&port))
     }
 
     /// The files that a step acts on, before it.
@@ -161,12 +182,10 @@ impl Walk {
                     }
                     _ => self.ended.extend(file),
                 }
-                if step.name == "pclose" {
-                    self.hung_up.extend(file);
-                }
+                let reads_no_more = step.name == "pclose" || (step.name == "pshut" && second != 1);
+                self.hung_up.extend(file.filter(|_| reads_no_more));
                 // A listener resets what it has not accepted.
-                let listens_no_more = step.name == "pclose" || (step.name == "pshut" && second != 1);
-                if let Some(port) = self.peer_ports.get(&first).copied().filter(|_| listens_no_more) {
+                if let Some(port) = self.peer_ports.get(&first).copied().filter(|_| reads_no_more) {
                     self.peer_ports.remove(&first);
                     self.ended.extend(self.outgoing.remove(&port).into_iter().flatten());
                 }
@@ -192,6 +211,14 @@ impl Walk {
                 let file = self.slots.get(&first).filter(|file| self.unread(**file) > 0);
                 self.late_stamps.extend(file.copied());
             }
+            "setopt" if (second, step.arg(2)) == RTHDRDSTOPTS => {
+                if let Some(file) = self.slots.get(&first) {
+                    _ = match step.arg(3) {
+                        0 => self.cut_off.remove(file),
+                        _ => self.cut_off.insert(*file),
+                    };
+                }
+            }
             "recv" | "drain" => {
                 let file = self.slots.get(&first).copied().filter(|_| !is_peek(step));
                 let all = if step.name == "drain" { i64::MAX } else { second };
@@ -215,9 +242,17 @@ impl Walk {
                     self.ports.insert(*file, step.arg(2));
                 }
             }
+            "connect" if matches!(second, 0..12) && matches!(second % 4, 1 | 3) => {
+                let waits = self.incoming.get(&step.arg(2)).is_some_and(|queue| !queue.is_empty());
+                self.beside_queue.extend(self.slots.get(&first).filter(|_| waits));
+            }
             "connect" if matches!(second, 0 | 4 | 8) => {
                 if let Some(file) = self.slots.get(&first) {
                     self.joined.insert(*file);
+                    if self.cut_off.contains(file) {
+                        self.cut_off_ports.insert(step.arg(2));
+                        return;
+                    }
                     match self.peer_ports.values().any(|port| *port == step.arg(2)) {
                         true => self.outgoing.entry(step.arg(2)).or_default().push_back(*file),
                         // It is refused.
@@ -286,6 +321,8 @@ fn sets_mark(step: &Step) -> bool {
 
 /// TCP_INQ, with its level.
 const TCP_INQ: (i64, i64) = (6, 36);
+/// IPV6_RTHDRDSTOPTS, with its level.
+const RTHDRDSTOPTS: (i64, i64) = (41, 55);
 /// Options of a socket that ask for timestamps.
 const STAMPS: [i32; 3] = [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING];
 
@@ -407,7 +444,11 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
     let concerns = |files: &BTreeSet<File>| walk.of_step.get(at).is_some_and(|of| !of.is_disjoint(files));
     match () {
         () if concerns(&walk.relayed) => ", after a child",
-        () if concerns(&walk.let_go) => ", closed while a call slept",
+        () if steps.get(at).is_some_and(|step| walk.is_cut_off(at, step)) => ", behind IPV6_RTHDRDSTOPTS",
+        () if concerns(&walk.beside_queue) => ", beside a queue of the link",
+        () if concerns(&walk.let_go) || name == "pconnect" && walk.was_let_go(steps[at].arg(2)) => {
+            ", closed while a call slept"
+        }
         () if concerns(&walk.shared) => ", several reads asleep",
         () if (name.ends_with("etopt") || matches!(name, "recv" | "ioctl")) && concerns(&walk.multipath) => {
             ", of Multipath TCP"

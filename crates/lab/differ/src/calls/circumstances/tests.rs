@@ -136,6 +136,11 @@ fn a_listener_that_is_let_go_takes_its_queue_along() {
         circumstance(&steps, 6, &lines, false)
     };
     assert_eq!(of(&["4: asleep", "6: 5"]), ", closed while a call slept");
+    let pconnect = |port| {
+        let steps = [&steps[..6], &[Step { name: "pconnect", args: vec![1, 2, port] }]].concat();
+        circumstance(&steps, 6, &["4: asleep".to_owned(), "6: 0".to_owned()], false)
+    };
+    assert_eq!([1, 2].map(pconnect), [", closed while a call slept", ""]);
     assert_eq!(of(&["4: asleep", "4 woke: 1 0x2", "6: 5"]), "");
 }
 
@@ -283,4 +288,54 @@ fn a_port_at_which_a_connection_was_accepted_is_known_unless_its_address_is_to_b
     ]);
     let of = |at: usize| circumstance(&steps, at, &[], false);
     assert_eq!([1, 7, 9, 11].map(of), ["", ", where a connection was accepted", "", ""]);
+}
+
+#[test]
+fn connections_behind_options_that_linux_counts_and_does_not_send_are_known() {
+    let of = |len: i64, from: &'static str| {
+        let steps = steps(&[
+            ("plisten", &[1, 2, 8, 0]),
+            ("plisten", &[2, 3, 8, 0]),
+            ("socket", &[0, 10, 2049, 0]),
+            ("setopt", &[0, 41, 55, len, 0, 0, 0]),
+            ("connect", &[0, 4, 2, -1]),
+            ("paccept", &[1, 2]),
+            ("paccept", &[2, 3]),
+            ("poll", &[0, 1, 0, 4]),
+        ]);
+        let lines = ["4: -1 EINPROGRESS".to_owned(), "7: 0 0".to_owned()];
+        [5, 6, 7].map(|at| circumstance(&steps, at, &lines, false)).map(|got| got == from)
+    };
+    assert_eq!(of(16, ", behind IPV6_RTHDRDSTOPTS"), [true, false, true]);
+    assert_eq!(of(0, ""), [true; 3]);
+}
+
+#[test]
+fn a_connect_over_the_loopback_beside_a_queue_of_the_link_is_known() {
+    let rest: [(&str, &[i64]); 4] = [
+        ("socket", &[1, 2, 1, 0]),
+        ("connect", &[1, 3, 1, -1]),
+        ("socket", &[2, 2, 1, 0]),
+        ("connect", &[2, 2, 1, -1]),
+    ];
+    let steps = steps(&[&QUEUED[..], &rest[..]].concat());
+    let of = |steps: &[Step], at: usize| circumstance(steps, at, &["7: 0".to_owned()], false);
+    assert_eq!([5, 7].map(|at| of(&steps, at)), [", beside a queue of the link", ""]);
+    let without = [&steps[..3], &steps[4..]].concat();
+    assert_eq!(of(&without, 4), "");
+}
+
+#[test]
+fn a_peer_that_reads_no_more_meets_data_that_was_held_back() {
+    let mut all: [(&str, &[i64]); 4] = [
+        ("send", &[0, 5, 0x8000, 0, 0]),
+        ("psend", &[1, 5, 0]),
+        ("pshut", &[1, 2]),
+        ("getopt", &[0, 1, 4, 4, 1, 0]),
+    ];
+    for (how, expected) in [(&[1, 2], ", data held back"), (&[1, 0], ", data held back"), (&[1, 1], "")] {
+        all[2].1 = how;
+        let steps = steps(&[&BEGIN[..], &all[..]].concat());
+        assert_eq!(circumstance(&steps, 10, &["10: 0".to_owned()], false), expected);
+    }
 }

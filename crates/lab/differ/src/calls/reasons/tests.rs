@@ -49,6 +49,15 @@ fn rows_about_a_connection_explain_their_results_alone() {
         assert_eq!(name(&key), Some("a wait beside a read that takes all"));
     }
     assert_eq!(name("poll: woke: 1 0x1 | asleep"), None);
+    let oob = ", of Multipath TCP: -1 ENOTCONN | -1 EINVAL";
+    assert_eq!(name(&format!("recv MSG_OOB{oob}")), Some("MSG_OOB of a Multipath TCP socket"));
+    assert_eq!(name(&format!("recv MSG_PEEK{oob}")), None);
+    let queue = "connect to the loopback, beside a queue of the link: asleep | 0";
+    assert_eq!(name(queue), Some("two queues of a listener"));
+    assert_eq!(name("connect to the loopback: asleep | 0"), None);
+    let cut_off = "options in front of a routing header that is not there";
+    assert_eq!(name("paccept, behind IPV6_RTHDRDSTOPTS: -1 EAGAIN | 0"), Some(cut_off));
+    assert_eq!(name("paccept: -1 EAGAIN | 0"), None);
     let unsent = "ioctl 0x894b, one end closed: 0";
     assert_eq!(name(&format!("{unsent} 551 | 0 0")), Some("SIOCOUTQNSD after a reset"));
     assert_eq!(name(&format!("{unsent} 551 | 0 7")), None);
