@@ -138,6 +138,10 @@ impl Connection {
             // The answer to a probe: the peer lives, and its window may stay shut as long as it likes (RFC
             // 9293, section 3.8.6.1), also one that shut after what is in flight had left.
             self.timers.answered();
+            if self.snd.flight() == 0 && self.snd.window() == 0 && self.timers.is_rtx_armed() {
+                // It tells what a probe would ask for.
+                self.arm_rtx(cx);
+            }
         } else if seg.seq_len() == 0 && !window_changed && !self.bits.has(Bits::SACK) && !proves {
             self.on_duplicate_ack(cx);
         }

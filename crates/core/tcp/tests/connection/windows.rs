@@ -341,6 +341,18 @@ fn the_first_probe_waits_for_the_retransmission_timeout() {
     assert!(rig.one().len() <= 1);
 }
 
+/// It tells the window, as the answer to a probe would.
+#[test]
+fn an_acknowledgment_at_a_closed_window_puts_the_probe_off() {
+    let mut rig = closed_window();
+    let rto = rig.host.conn().info(rig.now).rto;
+    rig.pass(rto / 2);
+    rig.none();
+    rig.ack(OURS + 1461, &[]);
+    assert_eq!(rig.until_sent(Duration::from_secs(10)), rto);
+    assert!(rig.one().len() <= 1);
+}
+
 /// RFC 9293, MUST-35, MUST-37 and SHLD-17.
 #[test]
 fn a_window_that_shrank_to_zero_is_probed_for_ever() {
