@@ -39,10 +39,18 @@ fn open_one() -> Packet {
     open_packet(&PacketConfig::new("ms-p0")).expect("a port").remove(0)
 }
 
-/// Returns the result of a connection attempt from the far side.
+/// Returns the result of a connection attempt from the far side that nothing is to answer.
 pub(super) fn attempt(far: &File, to: &str) -> Result<TcpStream, ErrorKind> {
+    attempt_for(Duration::from_millis(300), far, to)
+}
+
+/// Returns the answer to a connection attempt from the far side, however long that takes.
+pub(super) fn answer(far: &File, to: &str) -> Result<TcpStream, ErrorKind> {
+    attempt_for(Duration::from_secs(30), far, to)
+}
+
+fn attempt_for(timeout: Duration, far: &File, to: &str) -> Result<TcpStream, ErrorKind> {
     let to: SocketAddr = to.parse().expect("an address");
-    let timeout = Duration::from_millis(300);
     within(far, || TcpStream::connect_timeout(&to, timeout)).map_err(|error| error.kind())
 }
 
@@ -209,7 +217,7 @@ fn kernel_is_silent_exactly_for_claims() {
     }
     let (_, far) = cable("ms-p0", "ms-p1", 8);
     let mut port = open_one();
-    let refused = |to: &str| assert_eq!(attempt(&far, to).err(), Some(ErrorKind::ConnectionRefused), "{to}");
+    let refused = |to: &str| assert_eq!(answer(&far, to).err(), Some(ErrorKind::ConnectionRefused), "{to}");
     let silent = |to: &str| assert_eq!(attempt(&far, to).err(), Some(ErrorKind::TimedOut), "{to}");
     refused("10.8.0.1:80");
     port.claim(&LISTEN).unwrap();
@@ -245,7 +253,7 @@ fn kernel_is_silent_exactly_for_claims() {
 
     // The kernel's own servers are left alone, and come first.
     let kernels = TcpListener::bind("10.8.0.1:82").unwrap();
-    assert!(attempt(&far, "10.8.0.1:82").is_ok());
+    assert!(answer(&far, "10.8.0.1:82").is_ok());
     let request = PortClaim { port: 82, ..LISTEN };
     assert!(matches!(port.claim(&request), Err(ClaimError::InUse)));
     let exact = PortClaim { addr: addr("10.8.0.1"), ..request };
@@ -283,7 +291,7 @@ fn claims_exclude_each_other_but_by_consent() {
     assert_eq!(attempt(&far, "10.8.0.1:80").err(), Some(ErrorKind::TimedOut));
     ports[1].release(&exact);
     ports[1].release(&exact);
-    assert_eq!(attempt(&far, "10.8.0.1:80").err(), Some(ErrorKind::ConnectionRefused));
+    assert_eq!(answer(&far, "10.8.0.1:80").err(), Some(ErrorKind::ConnectionRefused));
     assert!(matches!(stranger.claim(&PortClaim { port: 0, ..LISTEN }), Err(ClaimError::Os(_))));
 }
 

@@ -1,7 +1,7 @@
 //! Goal: an interface that is deleted and made again is the old one to its port: what was claimed is claimed, what was
 //! open goes on, on every queue; what cannot go on says so and leaves the ports to the kernel.
 
-use super::super::tests::{LISTEN, attempt};
+use super::super::tests::{LISTEN, answer, attempt};
 use super::super::*;
 use crate::tests::testnet::Wait;
 use crate::tests::testnet::{
@@ -115,13 +115,13 @@ fn claims_and_every_queue_come_back() {
                 assert!(is_heard(&far, &format!("10.8.0.1:{}", 33_000 + queue), own), "queue {queue}");
             }
             for to in ["10.8.0.1:81", "[fd00:8::1]:80"] {
-                assert_eq!(attempt(&far, to).err(), Some(ErrorKind::ConnectionRefused), "{to}");
+                assert_eq!(answer(&far, to).err(), Some(ErrorKind::ConnectionRefused), "{to}");
             }
         }
         ports[0].release(&LISTEN);
-        assert_eq!(attempt(&far, "10.8.0.1:80").err(), Some(ErrorKind::ConnectionRefused));
+        assert_eq!(answer(&far, "10.8.0.1:80").err(), Some(ErrorKind::ConnectionRefused));
         drop(ports);
-        assert_eq!(attempt(&far, "10.8.0.1:82").err(), Some(ErrorKind::ConnectionRefused));
+        assert_eq!(answer(&far, "10.8.0.1:82").err(), Some(ErrorKind::ConnectionRefused));
         netlink::delete_link(sys::index_of("ms-p0").expect("is there")).expect("deleted");
     }
 }
@@ -241,7 +241,7 @@ fn a_port_that_another_program_took_ends_it() {
     });
     assert!(ports.iter_mut().all(|port| hear(port, &mut events, says_gone)));
     assert!(ports.iter_mut().all(says_gone), "and says so again");
-    assert_eq!(attempt(&far, "10.8.0.1:80").err(), Some(ErrorKind::ConnectionRefused), "the kernel has it");
+    assert_eq!(answer(&far, "10.8.0.1:80").err(), Some(ErrorKind::ConnectionRefused), "the kernel has it");
     let up = |port: &mut Packet| port.rx(&mut RxBatch::new()).is_ok();
     assert!(faster.iter_mut().all(|port| hear(port, &mut events, up)));
     assert!(is_heard(&far, "10.8.0.1:82", faster.as_mut_slice()), "the other program has its own");
