@@ -126,7 +126,8 @@ pub const ROWS: &[Row] = &[
         key: "*, data held back: *",
         reason: "Data that MSG_MORE holds back leaves at the latest after 200 ms (tcp(7), `TCP_CORK`). Here a segment \
                  of the peer lets it go before; on Linux one with data does, unless its window and acknowledgment are \
-                 those of the one before. What the peer has read, `SIOCOUTQ`, and the peer's close tell which.",
+                 those of the one before. What the peer has read, `SIOCOUTQ`, and the peer's close tell which, and so \
+                 does what the peer sends behind its shutdown(2), as it resets if something comes after that.",
     },
     Row {
         name: "timestamps that are asked for late",
@@ -153,8 +154,16 @@ pub const ROWS: &[Row] = &[
         name: "a wait beside a read that takes all",
         kind: CALLS,
         key: "*, beside a read asleep: *asleep*",
-        reason: "Of a poll(2) and a recv(2) or accept(2) of one socket that sleep in two threads, data wakes both. The \
-                 poll goes on sleeping if the other call runs first: which does, on either side, is not defined.",
+        reason: "Of a poll(2) and a recv(2) or accept(2) of one socket that sleep in two threads, data wakes both; so \
+                 does an edge a poll(2) and an epoll_wait(2) of one set. The poll goes on sleeping if the other call \
+                 runs first: which does, on either side, is not defined.",
+    },
+    Row {
+        name: "a connect beside a read",
+        kind: Kind::Calls { goes_on: true },
+        key: "*, beside a connect asleep: woke: -1 * | woke: -1 *",
+        reason: "Of a connect(2) and a recv(2) of one socket that sleep in two threads, the first that runs takes the \
+                 error of an end. Which does is not defined.",
     },
     Row {
         name: "window updates behind shutdown(SHUT_RD)",

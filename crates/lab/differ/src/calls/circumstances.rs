@@ -49,8 +49,10 @@ struct Walk {
     late_stamps: BTreeSet<File>,
     /// Files that one call read while another one, which peeks, slept.
     raced: BTreeSet<File>,
-    /// Files for which a wait and a call that takes something slept at once.
+    /// Files for which a wait and a call that takes something slept at once, and those for which a connect and a read
+    /// did.
     beside: BTreeSet<File>,
+    connecting: BTreeSet<File>,
     /// Connections whose receiving side is shut, those that the peer has filled, and both.
     read_shut: BTreeSet<File>,
     filled: BTreeSet<File>,
@@ -384,8 +386,19 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
             both(file, &takes, &takes) || walk.watched.contains_key(file) && both(file, &in_set, &in_set)
         };
         let shared: Vec<File> = files.iter().copied().filter(shares).collect();
-        let beside = |file: &File| both(file, &takes, &waits) || both(file, &waits, &takes);
+        let either = |file: &File, one: &dyn Fn(usize) -> bool, other: &dyn Fn(usize) -> bool| {
+            both(file, one, other) || both(file, other, one)
+        };
+        let polls = |at: usize| waits(at) && !in_set(at);
+        // A wait takes the edges of its set.
+        let beside = |file: &File| {
+            either(file, &takes, &waits) || walk.watched.contains_key(file) && either(file, &in_set, &polls)
+        };
         let beside: Vec<File> = files.iter().copied().filter(beside).collect();
+        let (connects, recvs) =
+            (|at: usize| steps[at].name == "connect", |at: usize| steps[at].name == "recv");
+        let connecting: Vec<File> =
+            files.iter().copied().filter(|file| either(file, &connects, &recvs)).collect();
         let reads = matches!(step.name, "recv" | "drain") && !is_peek(step);
         let raced: Vec<File> =
             files.iter().copied().filter(|file| reads && asleep(file, &|at| is_peek(&steps[at]))).collect();
@@ -400,6 +413,7 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
         let taken: Vec<File> =
             files.iter().copied().filter(|file| step.name == "psend" && asleep(file, &takes)).collect();
         walk.beside.extend(beside);
+        walk.connecting.extend(connecting);
         walk.raced.extend(raced);
         walk.let_go.extend(let_go);
         walk.shared.extend(shared);
@@ -446,7 +460,10 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
         () if concerns(&walk.relayed) => ", after a child",
         () if steps.get(at).is_some_and(|step| walk.is_cut_off(at, step)) => ", behind IPV6_RTHDRDSTOPTS",
         () if concerns(&walk.beside_queue) => ", beside a queue of the link",
-        () if concerns(&walk.let_go) || name == "pconnect" && walk.was_let_go(steps[at].arg(2)) => {
+        () if concerns(&walk.let_go)
+            || name == "kill" && !walk.let_go.is_empty()
+            || name == "pconnect" && walk.was_let_go(steps[at].arg(2)) =>
+        {
             ", closed while a call slept"
         }
         () if concerns(&walk.shared) => ", several reads asleep",
@@ -459,7 +476,10 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
         }
         // What the peer has, what is not sent yet, and how the peer's close ends the connection.
         () if concerns(&walk.heard)
-            && (name == "precv" || asks_unsent(&steps[at]) || concerns(&walk.hung_up)) =>
+            && (name == "precv"
+                || asks_unsent(&steps[at])
+                || concerns(&walk.hung_up)
+                || name == "psend" && concerns(&walk.ended)) =>
         {
             ", data held back"
         }
@@ -469,6 +489,7 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
         () if matches!(name, "poll" | "select" | "wait") && concerns(&walk.beside) => {
             ", beside a read asleep"
         }
+        () if matches!(name, "connect" | "recv") && concerns(&walk.connecting) => ", beside a connect asleep",
         () if concerns(&walk.stalled) => ", filled behind a shut end",
         () if name == "psend" && concerns(&walk.full) => ", of a full connection",
         () if name == "recv" && concerns(&walk.counted) => ", TCP_INQ set meanwhile",

@@ -510,8 +510,13 @@ static void s_stuff(struct task *t, const long *a)
 {
     long n = 0, all = 0;
     int before = pipes;
-    int quiet = 0, off = 0;
+    int quiet = 0, off = 0, held = 0;
+    ioctl(f[a[0]], 0x894b, &held);
     setsockopt(f[a[0]], IPPROTO_TCP, TCP_CORK, &off, sizeof off);
+    /* What the peer says of what was held back is there before the rest. */
+    while (held > 0 && again(&quiet))
+        ;
+    quiet = 0;
     do
         while ((n = send(f[a[0]], zeros, sizeof zeros, MSG_DONTWAIT)) > 0)
             quiet = 0, all += n;

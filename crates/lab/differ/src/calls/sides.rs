@@ -79,7 +79,8 @@ impl Side {
             ["netns", "exec", &bed.server, "taskset", "-c", &cpu.to_string()].map(str::to_owned).into();
         if let Some(millstream) = millstream {
             command.push(text(millstream));
-            command.extend(["run", "--quiet", "--link", "xdp:ms0", "--"].map(str::to_owned));
+            let run = ["run", "--quiet", "--link", "xdp:ms0", "--set", "ephemeral=60000-65000", "--"];
+            command.extend(run.map(str::to_owned));
         }
         command.extend([text(program), bed.client.clone()]);
         if millstream.is_some() {

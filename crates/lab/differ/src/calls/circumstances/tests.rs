@@ -45,6 +45,13 @@ fn a_close_under_a_sleeper_is_not_that_of_another_connection() {
     let lines = ["7: asleep".to_owned(), "11: 5".to_owned()];
     assert_eq!(circumstance(&steps, 9, &lines, false), "");
     assert_eq!(circumstance(&steps, 11, &lines, false), ", closed while a call slept");
+    // So is how many calls sleep.
+    let mut more = steps.clone();
+    more.push(Step { name: "kill", args: vec![0] });
+    assert_eq!(
+        circumstance(&more, 12, &["7: asleep".to_owned(), "12: sent".to_owned()], false),
+        ", closed while a call slept"
+    );
     let woken = ["7: asleep".to_owned(), "8: 0".to_owned(), "7 woke: 5".to_owned(), "11: 5".to_owned()];
     assert_eq!(circumstance(&steps, 11, &woken, false), "");
 }
@@ -84,6 +91,51 @@ fn data_held_back_explains_no_other_call() {
     let steps = steps(&[&BEGIN[..], &rest[..]].concat());
     let of = |at: usize| circumstance(&steps[..=at], at, &[format!("{at}: 0")], false);
     assert_eq!([9, 10, 11, 13].map(of), ["", ", data held back", "", ""]);
+}
+
+#[test]
+fn data_held_back_tells_what_the_peer_sends_behind_its_end() {
+    for (held, expected) in [(0x8000, ", data held back"), (0, "")] {
+        let held = [0, 5, held, 0, 0];
+        let rest: [(&str, &[i64]); 5] = [
+            ("send", &held),
+            ("psend", &[1, 5, 0]),
+            ("psend", &[1, 5, 0]),
+            ("pshut", &[1, 2]),
+            ("psend", &[1, 5, 0]),
+        ];
+        let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+        let of = |at: usize| circumstance(&steps[..=at], at, &[format!("{at}: 0")], false);
+        assert_eq!([9, 11].map(of), ["", expected]);
+    }
+}
+
+/// A connect that waits for a place in the peer's queue, and the listener's.
+#[test]
+fn a_connect_shares_its_errors_with_a_read_that_sleeps() {
+    for (slot, expected) in [(1, ", beside a connect asleep"), (0, "")] {
+        let read = [slot, 5, 0, 0, 0];
+        let rest: [(&str, &[i64]); 2] = [("recv", &read), ("shutdown", &[1, 0])];
+        let steps = steps(&[&BEGIN[..5], &rest[..]].concat());
+        let lines = ["4: asleep", "5: asleep", "6: 0"].map(str::to_owned);
+        assert_eq!(circumstance(&steps, 4, &lines, false), expected);
+    }
+}
+
+#[test]
+fn a_wait_takes_edges_from_a_poll_of_its_set() {
+    for (slot, expected) in [(1, ", beside a read asleep"), (0, "")] {
+        let poll = [-1, 1, slot, 1];
+        let rest: [(&str, &[i64]); 4] = [
+            ("epoll", &[1, 0]),
+            ("wait", &[1, 8, -1, 0, 0]),
+            ("poll", &poll),
+            ("ctl", &[1, 1, 0, 0x8000_0001, 0]),
+        ];
+        let steps = steps(&[&BEGIN[..3], &rest[..]].concat());
+        let lines = ["4: asleep", "5: asleep", "6: 0"].map(str::to_owned);
+        assert_eq!(circumstance(&steps, 5, &lines, false), expected);
+    }
 }
 
 #[test]

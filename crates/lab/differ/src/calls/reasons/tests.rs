@@ -58,6 +58,10 @@ fn rows_about_a_connection_explain_their_results_alone() {
     let cut_off = "options in front of a routing header that is not there";
     assert_eq!(name("paccept, behind IPV6_RTHDRDSTOPTS: -1 EAGAIN | 0"), Some(cut_off));
     assert_eq!(name("paccept: -1 EAGAIN | 0"), None);
+    let connect = "connect to the peer, beside a connect asleep: woke: -1 ECONNRESET";
+    assert_eq!(name(&format!("{connect} | woke: -1 ECONNABORTED")), Some("a connect beside a read"));
+    assert_eq!(name(&format!("{connect} | woke: 0")), None);
+    assert_eq!(name("connect to the peer: woke: -1 ECONNRESET | woke: -1 ECONNABORTED"), None);
     let unsent = "ioctl 0x894b, one end closed: 0";
     assert_eq!(name(&format!("{unsent} 551 | 0 0")), Some("SIOCOUTQNSD after a reset"));
     assert_eq!(name(&format!("{unsent} 551 | 0 7")), None);
