@@ -566,7 +566,7 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
             {
                 // It was taken apart: threads that wait in accept hear of it.
                 if let Some(stack) = stack::opened().filter(|_| held.below() != NONE) {
-                    epoll::is_shut(&held);
+                    epoll::is_shut(held);
                     stack.runner.disconnect(held.below())?;
                 }
             }

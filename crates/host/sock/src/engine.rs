@@ -330,11 +330,6 @@ impl<T: Transport> Engine<T> {
         })
     }
 
-    /// Returns true for a connection over IPv4 of an IPv6 socket.
-    pub(crate) fn is_mapped(&self, fd: Fd) -> bool {
-        self.stream(fd).is_ok_and(|stream| stream.v6 && self.core.remote(stream.conn).addr.is_v4())
-    }
-
     /// The end of a connect that was begun; EALREADY before.
     pub(crate) fn connect_ends(&mut self, fd: Fd) -> Result<(), Errno> {
         match self.stream(fd) {

@@ -11,6 +11,11 @@ use base::Endpoint;
 use tcp::{Events, State};
 
 impl<T: Transport> Engine<T> {
+    /// Returns true for a connection over IPv4 of an IPv6 socket.
+    pub(crate) fn is_mapped(&self, fd: Fd) -> bool {
+        self.stream(fd).is_ok_and(|stream| stream.v6 && self.core.remote(stream.conn).addr.is_v4())
+    }
+
     /// See [`crate::Sockets::disconnect`].
     pub fn disconnect(&mut self, fd: Fd) -> Result<(), Errno> {
         self.take_apart_now(fd)?;
