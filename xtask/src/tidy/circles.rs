@@ -26,7 +26,7 @@ const LARGEST: &[(&str, usize)] = &[
     ("drill", 8),
     ("lab", 11),
     ("bench", 3),
-    ("preload", 30),
+    ("preload", 4),
     ("millstream", 22),
     ("xtask", 6),
 ];

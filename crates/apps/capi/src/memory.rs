@@ -4,7 +4,7 @@
 //! program's end, as in a function of its own; under the launcher it is EFAULT, too ([`look_by`]).
 
 use crate::boundary::{Outcome, Refused, refuse};
-use libc::{c_char, c_int, c_void, iovec, msghdr, socklen_t};
+use libc::{c_char, c_int, c_void, iovec, msghdr, sockaddr, socklen_t};
 use sock::cmsg::Control;
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -178,6 +178,22 @@ pub(crate) unsafe fn length(len: *const socklen_t) -> Outcome<usize> {
     // SAFETY: as the caller vouches.
     let len = unsafe { value(len) }?;
     if len > i32::MAX as u32 { Err(Refused(libc::EINVAL)) } else { Ok(len as usize) }
+}
+
+/// Can an address of so many bytes be told there?
+///
+/// # Safety
+/// C's contract for `len`.
+pub unsafe fn has_room(addr: *mut sockaddr, len: *mut socklen_t, bytes: usize) -> Outcome<()> {
+    if addr.is_null() {
+        return Ok(());
+    }
+    // SAFETY: as the caller vouches.
+    match unsafe { value(len) }? {
+        room if room > i32::MAX as u32 => Err(Refused(libc::EINVAL)),
+        room if can_write(addr, bytes.min(room as usize)) && can_write(len, size_of::<socklen_t>()) => Ok(()),
+        _ => Err(Refused(libc::EFAULT)),
+    }
 }
 
 /// Puts what fits into a buffer whose room `len` holds, and `told` into `len`.

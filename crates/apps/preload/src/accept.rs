@@ -4,10 +4,9 @@ use crate::boundary::{Outcome, Refused, answered, errno, guard, is_inside};
 use crate::description::{Description, Kind, NONE};
 use crate::real;
 use crate::sleep::{beside, input};
-use crate::sockets::number;
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{heritage, limit, names, relay, report, threads};
+use crate::{epoll, kernel, limit, listener, relay, report, threads};
 use base::Duration;
 use capi::memory::put_sized;
 use libc::{c_int, c_void, sockaddr, socklen_t};
@@ -32,26 +31,13 @@ pub(crate) fn forked() {
     }
 }
 
-/// A socket of the kernel's that is nothing yet, and that the program does not see.
-pub(crate) fn blank() -> Result<c_int, Refused> {
-    blank_of(false)
-}
-
-/// As [`blank`], of a family.
-pub(crate) fn blank_of(v6: bool) -> Result<c_int, Refused> {
-    let family = if v6 { libc::AF_INET6 } else { libc::AF_INET };
-    // SAFETY: numbers alone.
-    let made = limit::own(|| unsafe { real::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) });
-    if made < 0 { Err(Refused(errno())) } else { Ok(made) }
-}
-
 fn spare() -> Result<c_int, Refused> {
     let kept = SPARE.swap(NONE, Ordering::AcqRel);
     if kept != NONE {
         return Ok(kept);
     }
     let known = MODEL.load(Ordering::Acquire);
-    let model = if known == NONE { threads::hidden(blank()?) } else { known };
+    let model = if known == NONE { threads::hidden(kernel::blank()?) } else { known };
     // SAFETY: numbers alone.
     let fd = unsafe { real::fcntl(model, libc::F_DUPFD_CLOEXEC, 0) };
     let why = errno();
@@ -121,9 +107,9 @@ unsafe fn accept_on(
         return answered(unsafe { real::accept4(fd, addr, len, flags) });
     }
     let stack = stack::open()?;
-    let below = heritage::listen_below(stack, held, fd)?;
+    let below = listener::listen_below(stack, held, fd)?;
     let listener = below;
-    heritage::accepts(stack, held, below)?;
+    listener::accepts(stack, held, below)?;
     let number = spare()?;
     let mut accepted = stack.runner.accept(below);
     if accepted == Err(Errno::EAGAIN) {
@@ -183,10 +169,12 @@ unsafe fn accept_on(
             return Err(errno.into());
         }
     };
-    heritage::has_accepted(stack, held, listener);
+    if listener::has_accepted(stack, held, listener) {
+        epoll::ask_again(held);
+    }
     let bytes = address::write(peer, held.is_v6());
     // SAFETY: C's contract for `len`.
-    if let Err(refused) = unsafe { names::has_room(addr, len, bytes.len()) } {
+    if let Err(refused) = unsafe { capi::memory::has_room(addr, len, bytes.len()) } {
         // As on Linux, a connection whose address cannot be told is closed.
         stack::close(below);
         keep_spare(number);
@@ -216,7 +204,7 @@ unsafe fn finish_accept(
         // SAFETY: numbers alone.
         unsafe { real::fcntl(fd, libc::F_SETFD, 0) };
     }
-    if !number(fd, connection) {
+    if !table::put(fd, connection) {
         // SAFETY: a descriptor that nothing else uses.
         unsafe { real::close(fd) };
         return Err(Refused(libc::EMFILE));

@@ -1,6 +1,6 @@
 //! A bell for each thread that waits, kept from one call to the next.
 
-use crate::boundary::inside;
+use crate::inside::inside;
 use sock::runner::Sleeper;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,21 +1,14 @@
-//! Between the program and us: errors become -1 and `errno`, no panic gets out, and what our own stack calls is told
-//! apart from what the program calls. A call of the kernel's or of the C API's that failed is `Ok(-1)`, with `errno`
-//! set.
+//! Between the program and us: errors become -1 and `errno`, and no panic gets out. A call of the kernel's or of the C
+//! API's that failed is `Ok(-1)`, with `errno` set.
 
-use crate::real;
+pub(crate) use crate::inside::{inside, is_inside, outside};
 pub(crate) use crate::real::{errno, set_errno};
-use crate::{fork, report, signals};
+use crate::{real, report};
 use capi::boundary::fault;
 pub(crate) use capi::boundary::{Failure, Outcome, Refused};
 use libc::c_void;
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
-
-thread_local! {
-    /// How deep this thread is inside our own stack.
-    static INSIDE: Cell<u32> = const { Cell::new(0) };
-}
 
 /// Runs a hook's body, inside. As after a system call, `errno` is as it was unless the call failed: OpenSSL asks it
 /// after a read that returns 0, and takes an EAGAIN of the link's for one of the connection's.
@@ -37,48 +30,6 @@ pub(crate) fn guard<R: Failure + PartialEq>(call: impl FnOnce() -> Outcome<R>) -
             R::FAILURE
         }
     }
-}
-
-/// Is it our own stack that calls?
-pub(crate) fn is_inside() -> bool {
-    INSIDE.get() > 0
-}
-
-/// Runs what is ours: descriptors that it opens are hidden from the program.
-pub(crate) fn inside<R>(call: impl FnOnce() -> R) -> R {
-    struct Out;
-    impl Drop for Out {
-        fn drop(&mut self) {
-            INSIDE.set(INSIDE.get() - 1);
-            if INSIDE.get() == 0 {
-                signals::deliver();
-            }
-        }
-    }
-    if INSIDE.get() == 0 {
-        fork::notice();
-    }
-    INSIDE.set(INSIDE.get() + 1);
-    let _out = Out;
-    call()
-}
-
-/// Runs what may run the program's own code on this thread, its signals' handlers.
-pub(crate) fn outside<R>(call: impl FnOnce() -> R) -> R {
-    struct In(u32);
-    impl Drop for In {
-        fn drop(&mut self) {
-            INSIDE.set(self.0);
-        }
-    }
-    let _in = In(INSIDE.replace(0));
-    signals::deliver();
-    call()
-}
-
-/// The calling thread is ours for good.
-pub(crate) fn stay_inside() {
-    INSIDE.set(INSIDE.get() + 1);
 }
 
 /// A handler's result where an answer of the kernel's or of the C API's is all.

@@ -1,11 +1,11 @@
 //! Open file descriptions behind descriptors of the stack, which dup shares.
 
+use crate::epoll::{Turns, Watch, Watcher};
 use crate::real;
-use crate::table::{self, Held, NUMBERS};
-use crate::{epoll, relay, stack};
+use crate::table::{self, Held};
 use libc::c_int;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// Present kind of the description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +92,7 @@ pub(crate) struct More {
     /// bind has fastened the kernel's socket to the loopback.
     pub(crate) fastened: bool,
     /// Epoll sets that watch this, which is no connection.
-    pub(crate) watched_by: Vec<epoll::Watcher>,
+    pub(crate) watched_by: Vec<Watcher>,
     /// Of a relayed connection.
     pub(crate) relayed: Option<Relayed>,
     /// The channel of a connection that another process has handed over.
@@ -105,7 +105,22 @@ pub(crate) struct More {
     /// device at all addresses, our end alone: the kernel's part has the link's address.
     pub(crate) names: Option<(Vec<u8>, Vec<u8>)>,
     /// Of an epoll set: what it watches that is no connection.
-    pub(crate) watches: Vec<epoll::Watch>,
+    pub(crate) watches: Vec<Watch>,
+}
+
+/// Functions that the end of a description runs.
+pub(crate) struct End {
+    /// No number stands for it any more.
+    pub(crate) of_numbers: fn(&Description),
+    /// Nothing uses it any more.
+    pub(crate) of_users: fn(&Description),
+}
+
+static END: OnceLock<End> = OnceLock::new();
+
+/// From now on this is run where a description ends.
+pub(crate) fn on_end(end: End) {
+    END.get_or_init(|| end);
 }
 
 /// An open file description.
@@ -130,7 +145,7 @@ pub(crate) struct Description {
     /// Of an epoll set: a listener in it is to be told of once.
     shots: AtomicBool,
     /// Of an epoll set: whose turn it is where a wait has room for few.
-    turns: epoll::Turns,
+    turns: Turns,
     /// Of a listener: other processes may have it, too, and which of them accepts is not known.
     shared: AtomicBool,
     /// Of a listener: this process has asked for its connections; it has called accept.
@@ -149,18 +164,6 @@ const TIMEOUT: u32 = 1_000;
 
 /// Those that nothing uses.
 static FREE: Mutex<Vec<&'static Description>> = Mutex::new(Vec::new());
-/// One above the highest number that was ever ours.
-static END: AtomicUsize = AtomicUsize::new(0);
-
-/// One above the highest number that was ever ours.
-pub(crate) fn numbers_end() -> usize {
-    END.load(Ordering::Relaxed)
-}
-
-/// A number is ours from now on.
-pub(crate) fn note_number(fd: c_int) {
-    END.fetch_max((fd as usize + 1).min(NUMBERS), Ordering::Relaxed);
-}
 
 /// Those that nothing uses. `None` if they cannot be had for long: a handler of a signal has interrupted their holder,
 /// and does without.
@@ -190,7 +193,7 @@ impl Description {
             sleepers: AtomicU32::new(0),
             rung: AtomicBool::new(false),
             shots: AtomicBool::new(false),
-            turns: epoll::Turns::new(),
+            turns: Turns::new(),
             shared: AtomicBool::new(false),
             asked: AtomicBool::new(false),
             accepts: AtomicBool::new(false),
@@ -270,6 +273,11 @@ impl Description {
         self.below.load(Ordering::SeqCst)
     }
 
+    /// Takes the stack's descriptor away, or [`NONE`].
+    pub(crate) fn take_below(&self) -> c_int {
+        self.below.swap(NONE, Ordering::AcqRel)
+    }
+
     pub(crate) fn set_below(&self, fd: c_int) {
         self.below.store(fd, Ordering::SeqCst);
     }
@@ -315,7 +323,7 @@ impl Description {
         self.shots.store(on, Ordering::Relaxed);
     }
 
-    pub(crate) fn turns(&self) -> &epoll::Turns {
+    pub(crate) fn turns(&self) -> &Turns {
         &self.turns
     }
 
@@ -401,23 +409,16 @@ impl Description {
     /// A slot does no more.
     pub(crate) fn closed(&self) {
         if self.slots.fetch_sub(1, Ordering::AcqRel) == 1 && self.kind() != Kind::Stream {
-            epoll::forget(self);
+            END.get().inspect(|end| (end.of_numbers)(self));
         }
     }
 
-    /// The last user closes what is below.
+    /// The last user ends it.
     pub(crate) fn release(&'static self) {
         if self.users.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        if self.kind() == Kind::Inherited {
-            relay::release(self);
-        }
-        let below = self.below.swap(NONE, Ordering::AcqRel);
-        if below != NONE {
-            relay::spare_wait(below);
-            stack::close(below);
-        }
+        END.get().inspect(|end| (end.of_users)(self));
         drop(std::mem::take(&mut *self.more()));
         if let Some(mut free) = free() {
             free.push(self);

@@ -2,10 +2,10 @@
 //! kernel's descriptor under it, too.
 
 use crate::boundary::{Outcome, Refused, answered, guard, is_inside, say_once};
-use crate::description::{Kind, note_number};
+use crate::description::{Description, Kind, NONE};
 use crate::real;
 use crate::table::{self, Held, Place};
-use crate::{accept, relay, stack};
+use crate::{kernel, relay, stack};
 use capi::calls::descriptors as c;
 use capi::memory;
 use libc::{c_int, c_long, c_uint, c_ulong, c_void, stat};
@@ -39,7 +39,6 @@ pub(crate) unsafe fn close(held: &Held, fd: c_int) -> Outcome<c_int> {
 /// on: the C library reads and writes those without a call that comes here.
 fn also(held: &Held, fd: c_int) -> Outcome<c_int> {
     if fd >= 0 {
-        note_number(fd);
         table::put(fd, held.clone());
     }
     if (libc::STDIN_FILENO..=libc::STDERR_FILENO).contains(&fd) {
@@ -170,7 +169,7 @@ pub(crate) fn part(held: &Held) -> Outcome<()> {
     if !held.is_borrowed() || !matches!(held.kind(), Kind::Stream | Kind::Inherited) {
         return Ok(());
     }
-    let own = accept::blank_of(held.is_v6())?;
+    let own = kernel::blank_of(held.is_v6())?;
     table::put_under(held, own);
     held.set_borrowed(false);
     // SAFETY: a descriptor of this frame's.
@@ -270,4 +269,16 @@ pub(crate) unsafe fn ioctl(held: &Held, fd: c_int, request: c_ulong, value: *mut
     }
     // SAFETY: the caller's arguments.
     answered(unsafe { real::ioctl(fd, request, value) })
+}
+
+/// Nothing uses the description any more: what is below it is closed.
+pub(crate) fn unused(held: &Description) {
+    if held.kind() == Kind::Inherited {
+        relay::release(held);
+    }
+    let below = held.take_below();
+    if below != NONE {
+        relay::spare_wait(below);
+        stack::close(below);
+    }
 }

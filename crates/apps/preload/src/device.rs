@@ -4,10 +4,10 @@
 
 use crate::boundary::{Outcome, Refused, answered, errno, say_once};
 use crate::description::{Kind, StoredOption};
+use crate::fallback::Traffic;
 use crate::real;
-use crate::sockets::Traffic;
 use crate::table::Held;
-use crate::{accept, route, sockets};
+use crate::{fallback, kernel, route, stored};
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::address;
 use std::net::SocketAddr;
@@ -15,20 +15,9 @@ use std::sync::Once;
 
 static STAYS: Once = Once::new();
 
-/// Returns true if the option names a socket's device.
-pub(crate) fn is_device(level: c_int, name: c_int) -> bool {
-    level == libc::SOL_SOCKET && matches!(name, libc::SO_BINDTODEVICE | libc::SO_BINDTOIFINDEX)
-}
-
 /// Returns true if the option names the device of a socket for which this file keeps it.
 pub(crate) fn is_kept(held: &Held, level: c_int, name: c_int) -> bool {
-    is_device(level, name) && matches!(held.kind(), Kind::Fresh | Kind::Listener | Kind::Stream)
-}
-
-/// Returns the device among options that were set, or 0.
-pub(crate) fn of(stored_options: &[StoredOption]) -> c_int {
-    let named = stored_options.iter().find(|stored| is_device(stored.level, stored.name));
-    named.and_then(|stored| stored.value.as_slice().try_into().ok()).map_or(0, c_int::from_ne_bytes)
+    stored::is_device(level, name) && matches!(held.kind(), Kind::Fresh | Kind::Listener | Kind::Stream)
 }
 
 /// Binds a socket to the device `index`.
@@ -38,22 +27,6 @@ fn bind(fd: c_int, index: c_int) -> c_int {
     unsafe {
         real::setsockopt(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, value, size_of::<c_int>() as socklen_t)
     }
-}
-
-/// The device of a socket of the kernel's.
-fn index_of(fd: c_int) -> Outcome<c_int> {
-    let (mut index, mut len) = (0, size_of::<c_int>() as socklen_t);
-    let value = (&raw mut index).cast::<c_void>();
-    // SAFETY: room for a number.
-    let done = unsafe { real::getsockopt(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, value, &raw mut len) };
-    if done == 0 { Ok(index) } else { Err(Refused(errno())) }
-}
-
-/// Returns true if a socket of the kernel's is bound to the loopback.
-pub(crate) fn is_loopback(fd: c_int) -> bool {
-    // SAFETY: a name.
-    let loopback = unsafe { libc::if_nametoindex(c"lo".as_ptr()) };
-    loopback != 0 && index_of(fd).is_ok_and(|index| index == loopback as c_int)
 }
 
 /// Binds the kernel's part of a socket that is bound to the link's device, at all addresses: over the loopback the
@@ -68,7 +41,7 @@ pub(crate) fn bind_on_link(held: &Held, fd: c_int, named: SocketAddr) -> Option<
     // SAFETY: a socket address of this frame's.
     let done = unsafe { real::bind(fd, name.as_ptr().cast::<sockaddr>(), name.len() as socklen_t) };
     if done == 0
-        && let Some(bound) = sockets::kernels_name(fd)
+        && let Some(bound) = kernel::name(fd)
     {
         let told = address::write(SocketAddr::new(everywhere, bound.port()).into(), held.is_v6());
         held.more().names = Some((told, Vec::new()));
@@ -95,14 +68,14 @@ pub(crate) unsafe fn set(
     value: *const c_void,
     len: socklen_t,
 ) -> Outcome<c_int> {
-    let asked = accept::blank()?;
+    let asked = kernel::blank()?;
     // SAFETY: the caller's arguments, and a descriptor of this frame's.
     let said = unsafe {
         if held.device() != 0 {
             bind(asked, held.device());
         }
         let done = real::setsockopt(asked, libc::SOL_SOCKET, name, value, len);
-        let said = if done == 0 { index_of(asked) } else { Err(Refused(errno())) };
+        let said = if done == 0 { kernel::device(asked) } else { Err(Refused(errno())) };
         real::close(asked);
         said
     };
@@ -113,7 +86,7 @@ pub(crate) unsafe fn set(
         return answered(0);
     }
     let mut more = held.more();
-    more.stored_options.retain(|stored| !is_device(stored.level, stored.name));
+    more.stored_options.retain(|stored| !stored::is_device(stored.level, stored.name));
     more.stored_options.push(StoredOption {
         level: libc::SOL_SOCKET,
         name: libc::SO_BINDTOIFINDEX,
@@ -125,8 +98,8 @@ pub(crate) unsafe fn set(
     }
     if elsewhere && held.kind() == Kind::Fresh {
         let traffic = Traffic::Device { loopback: route::is_loopback(index) };
-        sockets::leave_to_kernel(held, traffic, "the link is not there")?;
-        sockets::fasten(held, fd, false);
+        fallback::leave_to_kernel(held, traffic, "the link is not there")?;
+        fallback::fasten(held, fd, false);
         bind(fd, index);
     }
     answered(0)
@@ -142,7 +115,7 @@ pub(crate) unsafe fn get(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> Outcome<c_int> {
-    let asked = accept::blank()?;
+    let asked = kernel::blank()?;
     if held.device() != 0 {
         bind(asked, held.device());
     }

@@ -1,10 +1,10 @@
 //! The end of the process. The kernel would go on sending what a program left behind when it ended; our stack ends with
 //! the program, so the end waits until the peers have it.
 
-use crate::boundary::inside;
 use crate::description::Kind;
+use crate::inside::inside;
 use crate::real;
-use crate::{heritage, pump, relay, report, sockets, stack, table};
+use crate::{heritage, listener, pump, relay, report, stack, table};
 use base::Duration;
 use libc::c_int;
 use sock::{Shutdown, Sockets};
@@ -100,7 +100,7 @@ pub(crate) fn drain() {
     }
     let begins = !BEGUN.swap(true, Ordering::AcqRel);
     if begins {
-        sockets::tell_unasked();
+        listener::tell_unasked();
     }
     let Some(stack) = stack::opened() else { return };
     let (ours, _) = table::all();
@@ -144,6 +144,6 @@ pub(crate) fn drain() {
     }
     // What found no process is reset. Of several numbers for a listener the first closes it.
     listeners.iter().for_each(|held| stack::close(held.below()));
-    report::ends(stack);
+    report::ends(&stack.counters());
     stack.hide();
 }

@@ -6,119 +6,27 @@
 //! (a listener, another set), is in the kernel's set and noted here. So a set in which there is nothing of ours is the
 //! kernel's alone.
 
+mod calls;
 mod turns;
 mod wait;
+mod watch;
 
-use crate::boundary::{Outcome, Refused, answered, errno, guard, is_inside};
-use crate::description::{Description, Kind, NONE, note_number};
-use crate::heritage::{listen_below, was_shut};
+use crate::boundary::{Outcome, Refused, answered, errno};
+use crate::description::{Description, Kind, NONE};
+use crate::listener::{listen_below, was_shut};
 use crate::real;
-use crate::relay;
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use capi::memory::is_nowhere;
+pub(crate) use calls::{create, create1, ctl};
 use libc::{c_int, epoll_event};
-use sock::{EpollEvent, EpollOp, Errno, Ready, Sockets};
+use sock::{EpollEvent, EpollOp, Errno, Sockets};
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
 pub(crate) use turns::Turns;
 pub(crate) use wait::{Watching, forked, pwait, pwait2, wait_ms};
+pub(crate) use watch::{Watch, Watcher, interest};
 
-/// EPOLLWAKEUP: nothing of ours suspends the machine.
-const WAKEUP: u32 = 1 << 29;
 const ONCE: u32 = libc::EPOLLONESHOT as u32;
-
-/// Entry of a set that is no connection.
-#[derive(Clone, Copy)]
-pub(crate) struct Watch {
-    /// Which ([`Description::name`]).
-    target: usize,
-    fd: c_int,
-    events: u32,
-    data: u64,
-    /// Of a listener that is to be told of once: the word in place of the program's, which nothing else has. Either
-    /// side has an event of it, and only the first counts.
-    shot: Option<u64>,
-    /// The one event was told, and neither side watches: Linux tells a hang-up of whatever it watches.
-    fired: bool,
-}
-
-impl Watch {
-    fn event(&self) -> EpollEvent {
-        EpollEvent { ready: interest(self.events), data: self.shot.unwrap_or(self.data) }
-    }
-}
-
-/// Where something is watched: the set, a number that it had, and the number in it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Watcher {
-    set: usize,
-    epfd: c_int,
-    fd: c_int,
-}
-
-/// Bits as the stack knows them.
-pub(crate) fn interest(bits: u32) -> Ready {
-    Ready(bits & !WAKEUP)
-}
-
-/// A new set of the kernel's, which is one of ours from the beginning: it may be in others before it has anything.
-fn created(fd: c_int) -> c_int {
-    if fd >= 0 && !is_inside() && stack::settings().is_some() {
-        note_number(fd);
-        table::put(fd, Description::make(Kind::Epoll, false, NONE));
-    }
-    fd
-}
-
-/// # Safety
-/// C's contract of epoll_create(2).
-pub(crate) unsafe fn create(size: c_int) -> c_int {
-    // SAFETY: a number.
-    created(unsafe { real::epoll_create(size) })
-}
-
-/// # Safety
-/// C's contract of epoll_create1(2).
-pub(crate) unsafe fn create1(flags: c_int) -> c_int {
-    // SAFETY: a number.
-    created(unsafe { real::epoll_create1(flags) })
-}
-
-/// # Safety
-/// C's contract of epoll_ctl(2).
-pub(crate) unsafe fn ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
-    if table::is_kernels(fd) {
-        if let Some(set) = table::glance(epfd).filter(|set| set.kind() == Kind::Epoll) {
-            set.turns().expect();
-        }
-        // SAFETY: the caller's arguments.
-        return unsafe { real::epoll_ctl(epfd, op, fd, event) };
-    }
-    let ours_calls = is_inside();
-    guard(|| match table::look(fd) {
-        Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
-        // SAFETY: the caller's arguments.
-        Place::Kernel | Place::Hidden => answered(unsafe { real::epoll_ctl(epfd, op, fd, event) }),
-        Place::Ours(target) => {
-            relay::settle(&target)?;
-            if target.kind() == Kind::Relayed {
-                // SAFETY: the caller's arguments.
-                return answered(unsafe { real::epoll_ctl(epfd, op, fd, event) });
-            }
-            let wanted = if op == libc::EPOLL_CTL_DEL {
-                None
-            } else if is_nowhere(event) {
-                return Err(Refused(libc::EFAULT));
-            } else {
-                // SAFETY: not NULL, and the caller vouches for the rest.
-                Some(unsafe { event.read_unaligned() })
-            };
-            // SAFETY: the caller's arguments.
-            unsafe { change(epfd, op, fd, &target, wanted) }
-        }
-    })
-}
 
 unsafe fn change(
     epfd: c_int,
@@ -290,7 +198,6 @@ fn set_of(epfd: c_int, fd: c_int) -> Result<Held, Refused> {
         return Err(Refused(errno()));
     }
     let held = Description::make(Kind::Epoll, false, NONE);
-    note_number(epfd);
     if !table::put(epfd, held.clone()) {
         return Err(Refused(libc::EMFILE));
     }

@@ -13,18 +13,17 @@
 //! A handler of a signal may fork while the thread is in a call of ours. What that holds stays held until the handler
 //! is over, so it is not waited for, and the child gets no connections.
 
-use crate::boundary::{errno, is_inside, say_once, set_errno};
+use crate::boundary::{errno, say, say_once, set_errno};
 use crate::calls::Entry;
 use crate::description::{Description, Family, Kind, NONE};
+use crate::inside::{inside, is_inside, know_process, notices_children, was_noticed};
 use crate::real;
 use crate::table::{self, Held};
-use crate::{accept, bell, description, epoll, heap, heritage, limit, relay, report, stack};
+use crate::{accept, bell, description, epoll, heap, limit, listener, relay, report, stack};
 use capi::memory::can_read;
 use libc::{c_int, c_long, c_void, pid_t};
 use sock::runner::Still;
 use std::cell::RefCell;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{MutexGuard, Once};
 
 /// Locks held during a fork, so that no other thread holds it in the child for ever.
@@ -51,7 +50,7 @@ struct Prepared {
     locks: Locks,
     heirs: Option<relay::Heirs>,
     /// A call of ours was interrupted.
-    inside: bool,
+    interrupted: bool,
 }
 
 thread_local! {
@@ -64,45 +63,12 @@ pub(crate) fn watch() {
     WATCH.call_once(|| {
         // SAFETY: functions that may run where a fork is.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
-        mark();
+        know_process(notice);
     });
 }
 
-/// Not zero in a process that knows itself; the kernel wipes it in children. NULL before [`watch`].
-static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
-
-fn mark() {
-    const LEN: usize = 4096;
-    let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, which stays.
-    unsafe {
-        let page = libc::mmap(null_mut(), LEN, rights, kind, -1, 0);
-        if page == libc::MAP_FAILED || libc::madvise(page, LEN, libc::MADV_WIPEONFORK) != 0 {
-            return;
-        }
-        let mark = page.cast::<AtomicU32>();
-        (*mark).store(1, Ordering::Relaxed);
-        MARK.store(mark, Ordering::Release);
-    }
-}
-
-/// Returns true if this process is a child that has not been noticed yet.
-#[inline(always)]
-fn is_unnoticed() -> bool {
-    // SAFETY: NULL, or a page that stays mapped.
-    unsafe { MARK.load(Ordering::Acquire).as_ref() }.is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)
-}
-
-/// Notices that this process is a child of which nothing was told. For the outermost frame of a call.
-#[inline(always)]
-pub(crate) fn notice() {
-    if is_unnoticed() {
-        notice_now();
-    }
-}
-
-#[cold]
-fn notice_now() {
+/// This process is a child of which nothing was told.
+fn notice() {
     if HELD.try_with(|held| held.borrow().is_some()) == Ok(true) {
         // A handler of fork that came before ours.
         return in_child();
@@ -121,14 +87,14 @@ fn notice_now() {
     if opened {
         let what = "a child made by the system call clone itself was not seen: the connections that it inherited are \
                     lost there (ENOTCONN)";
-        crate::boundary::say(what);
+        say(what);
     }
 }
 
 /// Makes a child by `make`, a fork without the C library's handlers. A child that does not return from it calls
 /// [`in_child`] itself.
 pub(crate) fn told(make: impl FnOnce() -> c_long) -> c_long {
-    if MARK.load(Ordering::Acquire).is_null() {
+    if !notices_children() {
         return make();
     }
     before();
@@ -146,20 +112,20 @@ pub(crate) fn told(make: impl FnOnce() -> c_long) -> c_long {
 }
 
 extern "C" fn before() {
-    let inside = is_inside();
+    let interrupted = is_inside();
     let listeners = share_listeners();
-    if !inside {
-        crate::boundary::inside(|| {
-            listeners.iter().for_each(heritage::leave_to_children);
+    if !interrupted {
+        inside(|| {
+            listeners.iter().for_each(listener::leave_to_children);
             relay::settle_for_fork();
             relay::name_for_fork(&streams());
         });
     }
-    let locks = Locks::take(!inside);
+    let locks = Locks::take(!interrupted);
     let own = || stack::opened().and_then(|_| relay::Heirs::of(&streams()));
-    let heirs = if inside { None } else { own().or_else(relay::Heirs::of_inherited) };
+    let heirs = if interrupted { None } else { own().or_else(relay::Heirs::of_inherited) };
     // A thread that ends while it forks keeps nothing.
-    let _ = HELD.try_with(|held| held.replace(Some(Prepared { locks, heirs, inside })));
+    let _ = HELD.try_with(|held| held.replace(Some(Prepared { locks, heirs, interrupted })));
 }
 
 /// Lets go of the locks. What the child inherits, and whether a call of ours was interrupted.
@@ -167,7 +133,7 @@ extern "C" fn before() {
 fn take() -> Option<(Option<relay::Heirs>, bool)> {
     let prepared = HELD.try_with(RefCell::take).ok().flatten()?;
     drop(prepared.locks);
-    Some((prepared.heirs, prepared.inside))
+    Some((prepared.heirs, prepared.interrupted))
 }
 
 /// Listeners that this process has together with another: a connection of its own to one of them goes by the kernel,
@@ -196,14 +162,11 @@ fn streams() -> Vec<Held> {
 }
 
 pub(crate) extern "C" fn in_child() {
-    // SAFETY: as in `is_unnoticed`.
-    if let Some(mark) = unsafe { MARK.load(Ordering::Acquire).as_ref() }
-        && mark.swap(1, Ordering::Relaxed) != 0
-    {
+    if was_noticed() {
         return;
     }
     heap::forked();
-    let (heirs, inside) = take().unwrap_or((None, true));
+    let (heirs, interrupted) = take().unwrap_or((None, true));
     limit::forked();
     epoll::forked();
     if stack::forget() {
@@ -223,7 +186,7 @@ pub(crate) extern "C" fn in_child() {
         for held in ours.into_iter().filter_map(table::ours) {
             match held.kind() {
                 // Nothing relays it: the kernel says that it is not connected.
-                Kind::Stream if inside => held.set_kind(Kind::Relayed),
+                Kind::Stream if interrupted => held.set_kind(Kind::Relayed),
                 Kind::Stream => held.set_kind(Kind::Inherited),
                 Kind::Listener => held.set_family(match held.family() {
                     Family::First | Family::Heir => Family::Heir,

@@ -3,19 +3,14 @@
 //! parent relays. Descriptors are named by the kernel's inode, so that any number will do, and another file under a
 //! number is not taken for a socket.
 
-use crate::boundary::{Outcome, Refused, inside};
-use crate::description::{Description, Family, Kind, NONE, Relayed, StoredOption, note_number};
+use crate::boundary::inside;
+use crate::description::{Description, Family, Kind, NONE, Relayed, StoredOption};
 use crate::real;
-use crate::sockets::{claim_below, kernels_number};
-use crate::stack::{self, Stack};
 use crate::table::{self, Held};
-use crate::{device, epoll, relay};
-use capi::memory;
-use libc::{c_int, c_void, socklen_t};
-use sock::{Role, Sockets};
+use crate::{kernel, listener, relay, stored};
+use libc::c_int;
 use std::ffi::CString;
 use std::fmt::Write;
-use std::mem::MaybeUninit;
 
 /// The variable, and the beginning of its entry in an environment.
 const VARIABLE: &str = "MILLSTREAM_SOCKETS";
@@ -38,19 +33,6 @@ pub(crate) struct Record {
     names: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Returns the kernel's number of the file under `fd`, if that is a socket.
-pub(crate) fn inode(fd: c_int) -> Option<u64> {
-    let mut about = MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: room for what is asked; zeroes are a `stat`.
-    let about = unsafe {
-        if real::fstat(fd, about.as_mut_ptr()) != 0 {
-            return None;
-        }
-        about.assume_init()
-    };
-    (about.st_mode & libc::S_IFMT == libc::S_IFSOCK).then_some(about.st_ino)
-}
-
 impl Record {
     /// Returns what a program is told of `held` under the number `fd`; `None` of what means nothing to another program.
     fn of(held: &Held, fd: c_int) -> Option<Record> {
@@ -62,7 +44,7 @@ impl Record {
             .then(|| Relayed { handle: relay::handle(held), channel: relay::channel() });
         let more = held.more();
         Some(Record {
-            inode: inode(fd)?,
+            inode: kernel::inode(fd)?,
             kind,
             v6: held.is_v6(),
             nonblocking: held.is_nonblocking(),
@@ -83,7 +65,7 @@ impl Record {
         names: (Vec<u8>, Vec<u8>),
     ) -> Option<Record> {
         Some(Record {
-            inode: inode(fd)?,
+            inode: kernel::inode(fd)?,
             kind: Kind::Relayed,
             v6,
             nonblocking: false,
@@ -117,9 +99,9 @@ impl Record {
         // Writing to a string does not fail.
         let _ = write!(to, "{},{},{flags},{},", self.inode, self.kind as u8, self.backlog);
         let _ = write!(to, "{},{},", relayed.handle, relayed.channel);
-        let _ = write!(to, "{},{}", hex(&names.0), hex(&names.1));
+        let _ = write!(to, "{},{}", relay::hex(&names.0), relay::hex(&names.1));
         for stored in &self.stored_options {
-            let _ = write!(to, ",{}.{}.{}", stored.level, stored.name, hex(&stored.value));
+            let _ = write!(to, ",{}.{}.{}", stored.level, stored.name, relay::hex(&stored.value));
         }
         to.push(';');
     }
@@ -130,13 +112,13 @@ impl Record {
         let mut number = || words.next()?.parse::<i64>().ok();
         let (inode, kind, flags, backlog) = (number()?, number()?, number()?, number()?);
         let (handle, channel) = (number()?, number()?);
-        let (own, peer) = (bytes(words.next()?)?, bytes(words.next()?)?);
+        let (own, peer) = (relay::bytes(words.next()?)?, relay::bytes(words.next()?)?);
         let mut stored_options = Vec::new();
         for word in words {
             let mut parts = word.split('.');
             let mut number = || parts.next()?.parse::<c_int>().ok();
             let (level, name) = (number()?, number()?);
-            stored_options.push(StoredOption { level, name, value: bytes(parts.next()?)? });
+            stored_options.push(StoredOption { level, name, value: relay::bytes(parts.next()?)? });
         }
         let kinds = [Kind::Fresh, Kind::Listener, Kind::Relayed, Kind::Inherited];
         Some(Record {
@@ -155,15 +137,6 @@ impl Record {
     }
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(crate) fn bytes(text: &str) -> Option<Vec<u8>> {
-    let pair = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    text.len().is_multiple_of(2).then(|| (0..text.len()).step_by(2).map(pair).collect()).flatten()
-}
-
 /// Returns the entry for another program's environment: this process's sockets, and `more` besides. `None` if there are
 /// none. Channels to those that relay stay open over the exec.
 pub(crate) fn entry(more: Vec<Record>) -> Option<CString> {
@@ -180,7 +153,7 @@ pub(crate) fn entry(more: Vec<Record>) -> Option<CString> {
             if stays {
                 held.share();
                 if held.kind() == Kind::Listener {
-                    leave_to_children(&held);
+                    listener::leave_to_children(&held);
                 }
             }
             records.extend(Record::of(&held, fd));
@@ -209,9 +182,10 @@ pub(crate) fn numbers() -> Vec<c_int> {
     folder.filter_map(number).collect()
 }
 
-/// Takes over what the program before this one had, as its variable says.
-pub(crate) fn adopt() {
-    let Some(text) = std::env::var_os(VARIABLE) else { return };
+/// Takes over what the program before this one had, as its variable says. Returns true if connections that the program
+/// may yet take are among it: then forks matter.
+pub(crate) fn adopt() -> bool {
+    let Some(text) = std::env::var_os(VARIABLE) else { return false };
     inside(|| {
         // SAFETY: no other thread runs yet: the dynamic linker calls this before the program.
         unsafe { std::env::remove_var(VARIABLE) };
@@ -220,31 +194,30 @@ pub(crate) fn adopt() {
         let numbers = numbers();
         let (later, named): (Vec<&Record>, Vec<&Record>) =
             records.iter().partition(|record| record.kind == Kind::Inherited);
-        take_later(&later);
+        let takes_later = take_later(&later);
         for record in named {
             let mut known: Option<Held> = None;
-            for fd in numbers.iter().copied().filter(|fd| inode(*fd) == Some(record.inode)) {
+            for fd in numbers.iter().copied().filter(|fd| kernel::inode(*fd) == Some(record.inode)) {
                 let held = known.get_or_insert_with(|| record.make()).clone();
-                note_number(fd);
                 table::put(fd, held);
             }
             if let (Some(_), Some(relayed)) = (known, record.relayed) {
                 relay::adopt_channel(relayed.channel);
             }
         }
-    });
+        takes_later
+    })
 }
 
-/// Connections that the program takes when it uses them.
-fn take_later(records: &[&Record]) {
+/// Connections that the program takes when it uses them. Returns true if there are any.
+fn take_later(records: &[&Record]) -> bool {
     let mut known: Vec<(usize, Held)> = Vec::new();
     for record in records {
         let (fd, Some(relayed)) = (record.backlog, record.relayed) else { continue };
-        if inode(fd) != Some(record.inode) || inode(relayed.channel).is_none() {
+        if kernel::inode(fd) != Some(record.inode) || kernel::inode(relayed.channel).is_none() {
             continue;
         }
         if known.is_empty() {
-            crate::fork::watch();
             relay::adopt_way(relayed.channel);
         }
         let found = known.iter().find(|(handle, _)| *handle == relayed.handle).map(|(_, held)| held.clone());
@@ -253,9 +226,9 @@ fn take_later(records: &[&Record]) {
             known.push((relayed.handle, held.clone()));
             held
         });
-        note_number(fd);
         table::put(fd, held);
     }
+    !known.is_empty()
 }
 
 impl Record {
@@ -269,108 +242,10 @@ impl Record {
         (more.backlog, more.fastened) = (self.backlog, self.fastened);
         (more.stored_options, more.relayed, more.names) =
             (self.stored_options.clone(), self.relayed, self.names.clone());
-        held.set_device(device::of(&self.stored_options));
+        held.set_device(stored::device_of(&self.stored_options));
         drop(more);
         held
     }
-}
-
-/// Returns true if the option of level SOL_SOCKET is the connection's: the others are of the socket that stands for it
-/// in this process.
-pub(crate) fn is_connections(level: c_int, name: c_int) -> bool {
-    level != libc::SOL_SOCKET
-        || matches!(
-            name,
-            libc::SO_KEEPALIVE
-                | libc::SO_LINGER
-                | libc::SO_PRIORITY
-                | libc::SO_MARK
-                | libc::SO_REUSEADDR
-                | libc::SO_REUSEPORT
-                | libc::SO_OOBINLINE
-        )
-}
-
-/// Answers what a relayed connection is: a TCP socket, although a UNIX socket stands for it. `None` for other options.
-pub(crate) fn known_of_relayed(held: &Held, level: c_int, name: c_int) -> Option<c_int> {
-    match (level, name) {
-        (libc::SOL_SOCKET, libc::SO_DOMAIN) => {
-            Some(if held.is_v6() { libc::AF_INET6 } else { libc::AF_INET })
-        }
-        (libc::SOL_SOCKET, libc::SO_PROTOCOL) => Some(libc::IPPROTO_TCP),
-        (libc::SOL_SOCKET, libc::SO_TYPE) => Some(libc::SOCK_STREAM),
-        (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => Some(relay::is_listener(held).into()),
-        _ => None,
-    }
-}
-
-/// Writes an option's value as getsockopt(2) does: as much as there is room for, and how much that was.
-///
-/// # Safety
-/// C's contract of getsockopt(2).
-pub(crate) unsafe fn give(bytes: &[u8], value: *mut c_void, len: *mut socklen_t) -> Outcome<()> {
-    // SAFETY: as the caller vouches.
-    unsafe {
-        let n = (memory::value(len)? as usize).min(bytes.len());
-        memory::put_sized(&bytes[..n], value, len, n)
-    }
-}
-
-/// A listener listens on the stack, too, and its connections are asked for; its descriptor there.
-pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
-    let below = claim_below(stack, held, fd)?;
-    if !held.has_asked() {
-        held.set_asked(true);
-        stack.runner.park(below, false)?;
-    }
-    if held.family() == Family::Servant {
-        stack.runner.set_role(below, Role::Asking)?;
-    }
-    Ok(below)
-}
-
-/// This process accepts from the listener: from now on it is no master that leaves that to others.
-pub(crate) fn accepts(stack: &Stack, held: &Held, below: c_int) -> Result<(), Refused> {
-    held.set_accepts();
-    if held.family() == Family::Master {
-        held.set_family(Family::First);
-        stack.runner.set_role(below, Role::Peer)?;
-    }
-    Ok(())
-}
-
-/// A child has accepted a connection: the others are its master's and other children's until it asks again.
-pub(crate) fn has_accepted(stack: &Stack, held: &Held, below: c_int) {
-    if held.family() == Family::Servant {
-        // It fails for what another thread has closed meanwhile.
-        let _ = stack.runner.set_role(below, Role::Servant);
-        epoll::ask_again(held);
-    }
-}
-
-/// Returns true for a listener that was shut: the kernel tells what there is to be told of it.
-pub(crate) fn was_shut(held: &Held, fd: c_int) -> bool {
-    !held.has_asked() && kernels_number(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0)
-}
-
-/// From a fork on the connections of a listener are the children's alone, if this process has not asked for any, until
-/// it asks: it would keep those that come to its stack waiting. One that has only polled, as the master of servers that
-/// run for a connection does, gives those that wait to children that ask.
-pub(crate) fn leave_to_children(held: &Held) {
-    let Some(stack) = stack::opened().filter(|_| held.below() != NONE) else { return };
-    // Either fails for what does not listen.
-    if !held.has_asked() {
-        let _ = stack.runner.park(held.below(), true);
-    } else if held.family() == Family::First && !held.accepts() && !has_workers(held) {
-        held.set_family(Family::Master);
-        let _ = stack.runner.set_role(held.below(), Role::Master);
-    }
-}
-
-/// Returns true if other processes may listen at the same place on their own (SO_REUSEPORT): each has its share.
-fn has_workers(held: &Held) -> bool {
-    let is_it = |it: &StoredOption| (it.level, it.name) == (libc::SOL_SOCKET, libc::SO_REUSEPORT);
-    held.more().stored_options.iter().any(is_it)
 }
 
 #[cfg(test)]

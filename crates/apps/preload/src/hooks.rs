@@ -4,7 +4,7 @@
 //! The functions let foreign unwinding pass (`C-unwind`): a thread that is cancelled inside the C library's call
 //! leaves through them.
 
-use crate::boundary::{Refused, guard, is_inside};
+use crate::boundary::{Refused, guard, inside, is_inside};
 use crate::calls::{Destructor, Entry, List, Start, on_descriptors, others};
 use crate::description::Kind;
 use crate::real::{self, resolve};
@@ -299,7 +299,7 @@ const EXIT: Row = Row { name: "_exit", text: "what was written to connections is
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn _exit(status: c_int) -> ! {
     exec::drain();
-    crate::boundary::inside(crate::report::wait_until_told);
+    inside(crate::report::wait_until_told);
     loop {
         // SAFETY: numbers alone.
         unsafe { real::syscall(libc::SYS_exit_group, status.into(), 0, 0, 0, 0, 0) };

@@ -3,11 +3,10 @@
 use crate::boundary::{Outcome, Refused, answered, set_errno};
 use crate::description::Kind;
 use crate::real;
-use crate::sockets::{kernels_name, kernels_number};
 use crate::table::Held;
-use crate::{relay, stack};
+use crate::{kernel, relay, stack};
 use capi::calls::sockets as c;
-use capi::memory::{can_write, put_sized, value};
+use capi::memory::put_sized;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::address;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -64,22 +63,6 @@ pub(crate) unsafe fn getpeername(
     })
 }
 
-/// Can an address of so many bytes be told there?
-///
-/// # Safety
-/// C's contract for `len`.
-pub(crate) unsafe fn has_room(addr: *mut sockaddr, len: *mut socklen_t, bytes: usize) -> Outcome<()> {
-    if addr.is_null() {
-        return Ok(());
-    }
-    // SAFETY: as the caller vouches.
-    match unsafe { value(len) }? {
-        room if room > i32::MAX as u32 => Err(Refused(libc::EINVAL)),
-        room if can_write(addr, bytes.min(room as usize)) && can_write(len, size_of::<socklen_t>()) => Ok(()),
-        _ => Err(Refused(libc::EFAULT)),
-    }
-}
-
 /// The machine's connection to the link's address goes over the loopback: there is the kernel's part of a launched
 /// listener, and the kernel by itself looks for one that is bound to the link's interface. It leaves from the same
 /// address, as it would without the launcher. Returns true if the socket has got that name here.
@@ -87,7 +70,7 @@ pub(crate) unsafe fn has_room(addr: *mut sockaddr, len: *mut socklen_t, bytes: u
 /// # Safety
 /// `addr` is a socket address of `len` bytes.
 pub(crate) unsafe fn leave_from_itself(fd: c_int, addr: *const sockaddr, len: socklen_t) -> bool {
-    if kernels_name(fd).is_none_or(|name| !name.ip().is_unspecified() || name.port() != 0) {
+    if kernel::name(fd).is_none_or(|name| !name.ip().is_unspecified() || name.port() != 0) {
         return false;
     }
     let mut own = [0_u8; 28];
@@ -114,7 +97,7 @@ fn bind_without_port(fd: c_int, name: &[u8]) -> bool {
             )
         }
     };
-    let was = kernels_number(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT).unwrap_or(0);
+    let was = kernel::number(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT).unwrap_or(0);
     set(1);
     // SAFETY: a socket address of so many bytes.
     let done = unsafe { real::bind(fd, name.as_ptr().cast::<sockaddr>(), name.len() as socklen_t) };

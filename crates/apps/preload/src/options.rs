@@ -1,16 +1,15 @@
 //! setsockopt and getsockopt.
 
-use crate::boundary::{Outcome, Refused, answered, errno, say};
+use crate::boundary::{Outcome, Refused, answered, errno};
 use crate::description::{Kind, NONE, StoredOption};
 use crate::real;
-use crate::stack::{self, Stack};
+use crate::stack::{self};
 use crate::table::Held;
-use crate::{accept, device, heritage, option_names, relay, report};
+use crate::{device, kernel, relay, stored};
 use capi::calls::options as c;
 use capi::memory::{self, is_nowhere};
 use libc::{c_int, c_void, socklen_t};
-use sock::{Errno, Sockets};
-use std::sync::{Mutex, PoisonError};
+use sock::Sockets;
 
 /// Most bytes of an option that is kept.
 const VALUE_MAX: usize = 4_096;
@@ -41,7 +40,7 @@ pub(crate) unsafe fn setsockopt(
             c::ms_setsockopt(stack::open()?.context(), held.below(), level, name, value, len)
         });
     }
-    if held.kind() == Kind::Relayed && heritage::is_connections(level, name) {
+    if held.kind() == Kind::Relayed && is_connections(level, name) {
         if len > i32::MAX as u32 {
             return Err(Refused(libc::EINVAL));
         }
@@ -73,7 +72,7 @@ pub(crate) unsafe fn setsockopt(
     if let Some(stack) = stack::opened()
         && held.below() != NONE
     {
-        set_again(stack, held.below(), std::slice::from_ref(&stored))?;
+        stored::set_again(stack, held.below(), std::slice::from_ref(&stored))?;
     }
     more.stored_options.retain(|stored| (stored.level, stored.name) != (level, name));
     if more.stored_options.len() < STORED_OPTIONS_MAX {
@@ -103,7 +102,7 @@ unsafe fn endless_linger(
 
 /// Returns a negative time as the kernel tells it: its longest time, whose seconds depend on its tick.
 fn kernels_linger(linger: &libc::linger) -> Outcome<Vec<u8>> {
-    let asked = accept::blank()?;
+    let asked = kernel::blank()?;
     let mut told = vec![0; size_of::<libc::linger>()];
     let mut len = told.len() as socklen_t;
     // SAFETY: a `struct linger`, as much room, and a descriptor of this frame's.
@@ -119,22 +118,6 @@ fn kernels_linger(linger: &libc::linger) -> Outcome<Vec<u8>> {
         }
     }
     Ok(told)
-}
-
-/// Sets on the stack's socket what the kernel has taken for the program's. What the stack does not know is told once.
-pub(crate) fn set_again(stack: &Stack, below: c_int, stored_options: &[StoredOption]) -> Result<(), Errno> {
-    for stored in stored_options {
-        // The stack has one device.
-        if device::is_device(stored.level, stored.name) {
-            continue;
-        }
-        match stack.runner.setsockopt(below, stored.level, stored.name, &stored.value) {
-            Ok(()) => {}
-            Err(Errno::EBADF) => return Err(Errno::EBADF),
-            Err(errno) => tell_once(stored.level, stored.name, errno.name()),
-        }
-    }
-    Ok(())
 }
 
 /// Bytes of a congestion control's name (TCP_CA_NAME_MAX).
@@ -165,19 +148,8 @@ unsafe fn policy(held: &Held, value: *mut c_void, len: *mut socklen_t) -> Outcom
     let mut name = vec![0; POLICY_MAX];
     stack::open()?.runner.getsockopt(held.below(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)?;
     // SAFETY: as above.
-    unsafe { heritage::give(&told(name), value, len) }?;
+    unsafe { give(&told(name), value, len) }?;
     answered(0)
-}
-
-pub(crate) fn tell_once(level: c_int, name: c_int, why: &str) {
-    static TOLD: Mutex<Vec<(c_int, c_int)>> = Mutex::new(Vec::new());
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    if !told.contains(&(level, name)) {
-        told.push((level, name));
-        let option = option_names::of(level, name);
-        say(&format!("{option} holds for the kernel's sockets alone: {why}"));
-        report::fell_back(&option, "the stack does not know this option");
-    }
 }
 
 pub(crate) unsafe fn getsockopt(
@@ -189,8 +161,8 @@ pub(crate) unsafe fn getsockopt(
     len: *mut socklen_t,
 ) -> Outcome<c_int> {
     if held.kind() == Kind::Relayed {
-        let known = heritage::known_of_relayed(held, level, name);
-        if known.is_some() || heritage::is_connections(level, name) {
+        let known = known_of_relayed(held, level, name);
+        if known.is_some() || is_connections(level, name) {
             // SAFETY: as the caller vouches.
             let room = unsafe { memory::value(len) }? as usize;
             let bytes = match known {
@@ -199,7 +171,7 @@ pub(crate) unsafe fn getsockopt(
                 None => relay::get_option(held, level, name, room.min(VALUE_MAX))?,
             };
             // SAFETY: as above.
-            unsafe { heritage::give(&bytes, value, len) }?;
+            unsafe { give(&bytes, value, len) }?;
             return answered(0);
         }
     }
@@ -219,4 +191,45 @@ pub(crate) unsafe fn getsockopt(
         // SAFETY: the caller's arguments.
         _ => unsafe { real::getsockopt(fd, level, name, value, len) },
     })
+}
+
+/// Returns true if the option of level SOL_SOCKET is the connection's: the others are of the socket that stands for it
+/// in this process.
+fn is_connections(level: c_int, name: c_int) -> bool {
+    level != libc::SOL_SOCKET
+        || matches!(
+            name,
+            libc::SO_KEEPALIVE
+                | libc::SO_LINGER
+                | libc::SO_PRIORITY
+                | libc::SO_MARK
+                | libc::SO_REUSEADDR
+                | libc::SO_REUSEPORT
+                | libc::SO_OOBINLINE
+        )
+}
+
+/// Answers what a relayed connection is: a TCP socket, although a UNIX socket stands for it. `None` for other options.
+fn known_of_relayed(held: &Held, level: c_int, name: c_int) -> Option<c_int> {
+    match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_DOMAIN) => {
+            Some(if held.is_v6() { libc::AF_INET6 } else { libc::AF_INET })
+        }
+        (libc::SOL_SOCKET, libc::SO_PROTOCOL) => Some(libc::IPPROTO_TCP),
+        (libc::SOL_SOCKET, libc::SO_TYPE) => Some(libc::SOCK_STREAM),
+        (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => Some(relay::is_listener(held).into()),
+        _ => None,
+    }
+}
+
+/// Writes an option's value as getsockopt(2) does: as much as there is room for, and how much that was.
+///
+/// # Safety
+/// C's contract of getsockopt(2).
+unsafe fn give(bytes: &[u8], value: *mut c_void, len: *mut socklen_t) -> Outcome<()> {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let n = (memory::value(len)? as usize).min(bytes.len());
+        memory::put_sized(&bytes[..n], value, len, n)
+    }
 }

@@ -3,7 +3,7 @@
 use crate::boundary::{Outcome, Refused, answered, guard, is_inside, outside};
 use crate::description::{Kind, NONE};
 use crate::epoll;
-use crate::heritage::{listen_below, was_shut};
+use crate::listener::{listen_below, was_shut};
 use crate::real;
 use crate::signals::{self, Ran};
 use crate::sleep::{beside, monotonic, ppoll as kernels_ppoll, to_timespec};

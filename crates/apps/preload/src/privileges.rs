@@ -8,9 +8,9 @@
 //! Some of what a stack opens lies outside a changed root directory, which is the second reason to listen at once.
 
 use crate::boundary::{inside, is_inside, say};
-use crate::description::Kind;
+use crate::description::{Kind, NONE};
 use crate::real;
-use crate::{report, sockets, stack, table, threads};
+use crate::{listener, relay, report, stack, table, threads};
 use capi::memory::is_nowhere;
 use libc::{c_char, c_int, c_void, uid_t};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -21,11 +21,12 @@ static CUT_OFF: AtomicBool = AtomicBool::new(false);
 /// As before, it has given up root.
 static LEFT_ROOT: AtomicBool = AtomicBool::new(false);
 
-/// Returns true if this process has given up what opening a stack takes.
+/// Returns true if this process has given up what opening a stack takes, and another one may act for it.
 pub(crate) fn is_cut_off() -> bool {
     // SAFETY: takes nothing.
     let is_root = || unsafe { libc::geteuid() } == 0;
-    CUT_OFF.load(Ordering::Relaxed) || LEFT_ROOT.load(Ordering::Relaxed) && !is_root()
+    let is_cut_off = || CUT_OFF.load(Ordering::Relaxed) || LEFT_ROOT.load(Ordering::Relaxed) && !is_root();
+    relay::channel() != NONE && stack::opened().is_none() && is_cut_off()
 }
 
 /// Notes the outcome of a call that cuts off a copy without a stack.
@@ -49,7 +50,7 @@ fn listen_now() -> bool {
             any = true;
             // What goes wrong is said; the call that waits for the listener fails by it.
             let Ok(stack) = stack::open() else { break };
-            if sockets::claim_below(stack, &held, fd).is_err() {
+            if listener::claim_below(stack, &held, fd).is_err() {
                 break;
             }
         }

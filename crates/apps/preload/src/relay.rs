@@ -15,11 +15,10 @@ mod wire;
 use crate::bell;
 use crate::boundary::{Refused, errno, inside, say};
 use crate::description::{Description, Kind, NONE, Relayed};
-use crate::epoll;
+use crate::kernel;
 use crate::pump::{self, Pump, ROOM};
 use crate::real;
 use crate::sleep::{beside, input};
-use crate::sockets;
 use crate::stack::{self, Stack};
 use crate::table::{self, Held};
 use crate::threads;
@@ -31,11 +30,12 @@ use libc::{c_int, c_void, epoll_event};
 use mark::raw_names;
 pub(crate) use mark::{Mark, named_pair, names_of, stand_in};
 use ports::{KERNELS, LISTENER, PORTS, Port, Wanted};
-pub(crate) use ports::{accept, connect, is_cut_off, is_listener, listen};
+pub(crate) use ports::{accept, connect, is_listener, listen};
 use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+pub(crate) use wire::{bytes, hex};
 use wire::{close, pair, receive, receive_once, send};
 
 /// This process's way to its parent.
@@ -291,9 +291,8 @@ pub(crate) fn relay_to_itself(held: &Held) -> Result<(), Refused> {
     relay_by(held, Pump::own)
 }
 
-/// As [`relay_to_itself`], of a connection that goes to another process, too. Sets of epoll lose it.
+/// As [`relay_to_itself`], of a connection that goes to another process, too.
 pub(crate) fn relay_to_another(held: &Held) -> Result<(), Refused> {
-    epoll::leave_sets(held)?;
     relay_by(held, Pump::lent)
 }
 
@@ -790,7 +789,7 @@ impl Child {
 
     /// Whether a socket may be opened by way of this channel: one, on a channel that the child has made for it.
     fn may_open(&self, with: c_int) -> bool {
-        self.channel != self.root && self.port.is_none() && self.streams.is_empty() && sockets::is_tcp(with)
+        self.channel != self.root && self.port.is_none() && self.streams.is_empty() && kernel::is_tcp(with)
     }
 
     /// Whether it may ask for this connection.

@@ -3,9 +3,8 @@
 //!
 //! A line is a word, the process's number and what there is to tell, with tabs between.
 
-use crate::boundary::inside;
+use crate::inside::inside;
 use crate::real;
-use crate::stack::Stack;
 use crate::threads;
 use libc::{c_int, c_void};
 use std::ffi::CString;
@@ -158,8 +157,8 @@ pub(crate) fn forked() {
 }
 
 /// The process ends: how much was on the stack.
-pub(crate) fn ends(stack: &Stack) {
-    let tcp = stack.counters();
+/// `tcp` has TCP's counters, by name.
+pub(crate) fn ends(tcp: &[(&'static str, u64)]) {
     let of = |name: &str| tcp.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value);
     let kernels = KERNELS.load(Ordering::Relaxed);
     write(

@@ -5,11 +5,11 @@
 
 use crate::boundary::{Failure, Outcome, Refused, guard, is_inside, say_once};
 use crate::data;
-use crate::description::{Description, Family, Kind, Lent, NONE, note_number};
+use crate::description::{Description, Family, Kind, Lent, NONE};
 use crate::real;
 use crate::sleep::by_kernel;
 use crate::table::{self, Held, Place};
-use crate::{device, fork, relay, sockets, stack, threads};
+use crate::{epoll, fork, kernel, relay, stack, threads};
 use capi::memory::{can_read, is_nowhere};
 use libc::{c_int, c_uint, cmsghdr, mmsghdr, msghdr, ssize_t, timespec};
 use sock::Sockets;
@@ -94,6 +94,8 @@ fn prepare(fd: c_int) -> Outcome<Option<c_int>> {
                 );
                 return Err(Refused(libc::EOPNOTSUPP));
             }
+            // Sets of epoll lose it.
+            epoll::leave_sets(&held)?;
             relay::relay_to_another(&held)?;
         }
         Kind::Inherited => relay::settle(&held)?,
@@ -343,7 +345,6 @@ fn adopt_connection(fd: c_int, mark: &relay::Mark, channel: c_int) {
     (more.names, more.relayed) = (Some(mark.names.clone()), Some(mark.relayed(channel)));
     more.lent = Some(Lent(channel));
     drop(more);
-    note_number(fd);
     table::put(fd, held);
 }
 
@@ -359,11 +360,11 @@ fn adopt_socket(fd: c_int) {
     let done = unsafe {
         real::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut len)
     };
-    if done != 0 || !sockets::is_tcp(fd) || stack::settings().is_none() {
+    if done != 0 || !kernel::is_tcp(fd) || stack::settings().is_none() {
         return;
     }
-    let number = |name| sockets::kernels_number(fd, libc::SOL_SOCKET, name);
-    let fastened = device::is_loopback(fd);
+    let number = |name| kernel::number(fd, libc::SOL_SOCKET, name);
+    let fastened = kernel::is_loopback(fd);
     let kind = match number(libc::SO_ACCEPTCONN) {
         Some(1) if fastened => Kind::Listener,
         Some(0) if info[0] == CLOSED => Kind::Fresh,
@@ -381,6 +382,5 @@ fn adopt_socket(fd: c_int) {
         more.backlog = c_int::from_ne_bytes(info[BACKLOG..].try_into().unwrap_or_default());
     }
     drop(more);
-    note_number(fd);
     table::put(fd, held);
 }

@@ -6,17 +6,16 @@
 //! there ([`touch`]); the program sees its own.
 
 use crate::bell::forks;
-use crate::boundary::{errno, is_inside, outside, set_errno};
-use crate::real;
+use crate::inside::{bit, change, comes_late, is_inside, late, outside};
+use crate::real::{self, errno, set_errno};
 use crate::touch;
 use capi::host::signals_end_calls;
 use libc::{c_int, c_void, sighandler_t, siginfo_t, sigset_t, ucontext_t};
 use sock::runner::Nap;
-use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Those whose handlers end calls although signal(2) installs them: siginterrupt(3) has said so.
 static INTERRUPTING: AtomicU64 = AtomicU64::new(0);
@@ -44,8 +43,6 @@ static HANDLERS: [Handler; SIGNALS + 1] =
     [const { Handler { function: AtomicUsize::new(0), flags: AtomicI32::new(0) } }; SIGNALS + 1];
 
 thread_local! {
-    /// Signals that came while the thread was inside, and that it blocks for that reason.
-    static LATE: AtomicU64 = const { AtomicU64::new(0) };
     /// The thread's sleep, and the handlers that ran on it.
     static NAP: Nap = const { Nap::new() };
     /// Those of them that end calls (no SA_RESTART).
@@ -54,10 +51,6 @@ thread_local! {
 
 type Plain = extern "C-unwind" fn(c_int);
 type Informed = extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
-
-fn bit(signal: c_int) -> u64 {
-    1 << (signal - 1)
-}
 
 /// Stands for all of the program's handlers.
 extern "C-unwind" fn arrives(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
@@ -72,7 +65,7 @@ extern "C-unwind" fn arrives(signal: c_int, info: *mut siginfo_t, context: *mut 
             let call = libc::SYS_rt_tgsigqueueinfo;
             real::syscall(call, process.into(), thread, signal.into(), info as i64, 0, 0);
         }
-        LATE.with(|late| late.fetch_or(bit(signal), Ordering::Relaxed));
+        comes_late(signal);
         return;
     }
     let handler = &HANDLERS[signal as usize];
@@ -181,32 +174,9 @@ pub(crate) fn sleep<R>(bell: RawFd, ran: Ran, sleep: impl FnOnce() -> R) -> Opti
     slept
 }
 
-/// Blocks or unblocks signals for this thread.
-fn change(how: c_int, signals: u64) {
-    let mut set = MaybeUninit::<sigset_t>::uninit();
-    // SAFETY: the set is emptied before it is used.
-    unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        for signal in (1..=SIGNALS as c_int).filter(|signal| signals & bit(*signal) != 0) {
-            libc::sigaddset(set.as_mut_ptr(), signal);
-        }
-        libc::pthread_sigmask(how, set.as_ptr(), null_mut());
-    }
-}
-
-/// The thread is not inside any more: the handlers of what came meanwhile run.
-#[inline]
-pub(crate) fn deliver() {
-    // A signal either finds the thread outside, or is found here.
-    compiler_fence(Ordering::SeqCst);
-    if LATE.with(|late| late.load(Ordering::Relaxed)) != 0 {
-        deliver_late();
-    }
-}
-
 /// Returns true if a signal that is not in `mask` (NULL for none) waits for the thread to leave.
 pub(crate) fn are_late(mask: *const sigset_t) -> bool {
-    let late = LATE.with(|late| late.load(Ordering::Relaxed));
+    let late = late();
     // SAFETY: NULL or the caller's set.
     let is_masked = |signal| !mask.is_null() && unsafe { libc::sigismember(mask, signal) } == 1;
     (1..=SIGNALS as c_int).any(|signal| late & bit(signal) != 0 && !is_masked(signal))
@@ -214,15 +184,9 @@ pub(crate) fn are_late(mask: *const sigset_t) -> bool {
 
 /// Returns true if a signal waits for the thread to leave whose handler ends calls (no SA_RESTART).
 pub(crate) fn late_ends_calls() -> bool {
-    let late = LATE.with(|late| late.load(Ordering::Relaxed));
+    let late = late();
     let ends = |signal: usize| HANDLERS[signal].flags.load(Ordering::Relaxed) & libc::SA_RESTART == 0;
     (1..=SIGNALS).any(|signal| late & bit(signal as c_int) != 0 && ends(signal))
-}
-
-#[cold]
-fn deliver_late() {
-    let late = LATE.with(|late| late.swap(0, Ordering::Relaxed));
-    change(libc::SIG_UNBLOCK, late);
 }
 
 /// Count of handlers that have run on this thread.

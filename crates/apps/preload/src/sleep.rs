@@ -2,10 +2,11 @@
 //! signals.
 
 use crate::bell::forks;
-use crate::boundary::{Outcome, Refused, errno, outside, set_errno};
-use crate::real;
+use crate::inside::outside;
+use crate::real::{self, errno, set_errno};
 use crate::signals::{self, Ran};
 use base::Duration;
+use capi::boundary::{Outcome, Refused};
 use libc::{c_int, c_long, c_short, pollfd, sigset_t, timespec};
 use sock::runner::Woken;
 use std::os::fd::RawFd;

@@ -1,22 +1,23 @@
 //! socket, bind, listen, connect, shutdown: where it is decided whose a socket becomes.
 
-use crate::boundary::{Failure, Outcome, Refused, answered, errno, guard, is_inside, say, set_errno};
-use crate::description::{Description, Kind, More, NONE, note_number};
+use crate::boundary::{Failure, Outcome, Refused, answered, errno, guard, is_inside, set_errno};
+use crate::description::{Description, Kind, NONE};
 use crate::descriptors::KEPT;
+use crate::fallback::{GOES_ON, Traffic, fasten, leave_by, leave_to_kernel, may_be_kernels};
+use crate::listener::{backlog_of, bind_below, claim_below, listen_as, programs_name};
 use crate::real;
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
 use crate::{
-    accept, descriptors, device, diag, end, epoll, fork, limit, names, options, relay, report, route, threads,
+    descriptors, device, diag, end, epoll, fork, kernel, limit, names, privileges, relay, report, route,
+    stored, threads,
 };
 use capi::Context;
 use capi::calls::sockets as c;
-use libc::{c_int, c_void, sockaddr, socklen_t};
-use sock::address::{self, Named};
+use libc::{c_int, sockaddr, socklen_t};
+use sock::address::{self};
 use sock::{Errno, Family, Sockets};
-use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
 
 pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // A socket of Multipath TCP does without it where the peer does not have it (RFC 8684, section 3.7). The kernel is
@@ -37,7 +38,7 @@ pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
         && matches!(protocol, 0 | libc::IPPROTO_TCP);
     let ours = tcp
         && stack::settings().is_some()
-        && number(fd, Description::make(Kind::Fresh, domain == libc::AF_INET6, NONE));
+        && table::put(fd, Description::make(Kind::Fresh, domain == libc::AF_INET6, NONE));
     if tcp && !ours && report::is_required() {
         // SAFETY: a descriptor that the program has not seen.
         unsafe { real::close(fd) };
@@ -48,114 +49,6 @@ pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     }
     fd
 }
-
-/// A number of the kernel's is a descriptor of ours. One that is too high for the table stays the kernel's.
-pub(crate) fn number(fd: c_int, held: Held) -> bool {
-    note_number(fd);
-    table::put(fd, held)
-}
-
-/// Traffic of a socket that may be left to the kernel.
-#[derive(Clone, Copy)]
-pub(crate) enum Traffic {
-    /// Arrivals at this address.
-    At(IpAddr),
-    /// Connections to this address.
-    To(IpAddr),
-    /// Traffic of another device than the link's; the loopback, if that is it.
-    Device { loopback: bool },
-    /// Whatever the program says over it.
-    Any,
-}
-
-impl Traffic {
-    /// Returns true for what the machine says to itself, which is the kernel's in any case.
-    fn stays_here(self) -> bool {
-        match self {
-            Traffic::At(own) => own.to_canonical().is_loopback(),
-            Traffic::To(peer) => route::is_the_kernels(peer),
-            Traffic::Device { loopback } => loopback,
-            Traffic::Any => false,
-        }
-    }
-}
-
-impl Display for Traffic {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Traffic::At(own) => write!(f, "a socket at {}", own.to_canonical()),
-            Traffic::To(peer) => write!(f, "connections to {}", peer.to_canonical()),
-            Traffic::Device { .. } => f.write_str("a socket on another device"),
-            Traffic::Any => f.write_str("a socket"),
-        }
-    }
-}
-
-/// The socket is the kernel's, under all its numbers.
-///
-/// # Errors
-/// As [`may_be_kernels`].
-pub(crate) fn leave_to_kernel(held: &Held, traffic: Traffic, why: &str) -> Outcome<()> {
-    may_be_kernels(traffic, why)?;
-    becomes_kernels(held);
-    Ok(())
-}
-
-/// As [`leave_to_kernel`], once the kernel's `call` has given the socket a name or begun to connect it. A call that
-/// fails decides nothing: the socket may yet become the stack's.
-fn leave_by<R: Failure + PartialEq>(
-    held: &Held,
-    traffic: Traffic,
-    why: &str,
-    call: impl FnOnce() -> R,
-) -> Outcome<R> {
-    may_be_kernels(traffic, why)?;
-    let done = call();
-    let error = errno();
-    if done != R::FAILURE || GOES_ON.contains(&error) {
-        becomes_kernels(held);
-    }
-    set_errno(error);
-    answered(done)
-}
-
-/// Errors of connect(2) behind which the attempt goes on.
-const GOES_ON: [c_int; 2] = [libc::EINPROGRESS, libc::EINTR];
-
-fn becomes_kernels(held: &Held) {
-    epoll::forget(held);
-    let (ours, _) = table::all();
-    for fd in ours {
-        if table::ours(fd).is_some_and(|other| other.is(held)) {
-            table::remove(fd);
-        }
-    }
-}
-
-/// Allows the kernel this traffic. What is not the machine's with itself is told, or refused where the launch wants it.
-///
-/// # Errors
-/// ENETUNREACH with `--require`, and a line that says why.
-fn may_be_kernels(traffic: Traffic, why: &str) -> Outcome<()> {
-    if traffic.stays_here() {
-        return Ok(());
-    }
-    let what = traffic.to_string();
-    if report::is_required() {
-        say(&format!("{what}: {why}, and --require forbids the kernel"));
-        return Err(Refused(libc::ENETUNREACH));
-    }
-    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    if told.len() < TOLD_MAX && !told.contains(&what) {
-        report::fell_back(&what, why);
-        told.push(what);
-    }
-    Ok(())
-}
-
-/// Most fallbacks of one process that are told at the end.
-const TOLD_MAX: usize = 32;
 
 pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: socklen_t) -> Outcome<c_int> {
     match held.kind() {
@@ -209,7 +102,7 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
 /// # Safety
 /// C's contract of bind(2).
 unsafe fn why_not_again(held: &Held, addr: *const sockaddr, len: socklen_t) -> Refused {
-    let asked = match accept::blank_of(held.is_v6()) {
+    let asked = match kernel::blank_of(held.is_v6()) {
         Ok(asked) => asked,
         Err(refused) => return refused,
     };
@@ -229,39 +122,8 @@ unsafe fn why_not_again(held: &Held, addr: *const sockaddr, len: socklen_t) -> R
     })
 }
 
-/// Fastens the kernel's socket to the loopback, or loosens it: there it keeps the port from others, and serves what the
-/// machine says to itself. The address may be one that the kernel does not have.
-pub(crate) fn fasten(held: &Held, fd: c_int, on: bool) {
-    let mut more = held.more();
-    if more.fastened == on {
-        return;
-    }
-    more.fastened = on;
-    let device: &[u8] = if on { b"lo\0" } else { b"\0" };
-    // SAFETY: a name that ends in NUL. Should the kernel refuse, bind or the stack's claim of the port says so.
-    unsafe {
-        real::setsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_BINDTODEVICE,
-            device.as_ptr().cast::<c_void>(),
-            device.len() as socklen_t,
-        );
-        if stack::settings().is_some_and(|settings| !settings.address.is_empty()) {
-            let flag = c_int::from(on);
-            real::setsockopt(
-                fd,
-                libc::IPPROTO_IP,
-                libc::IP_FREEBIND,
-                (&raw const flag).cast::<c_void>(),
-                size_of::<c_int>() as socklen_t,
-            );
-        }
-    }
-}
-
 pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
-    let traffic = || kernels_name(fd).map(|named| Traffic::At(named.ip()));
+    let traffic = || kernel::name(fd).map(|named| Traffic::At(named.ip()));
     // SAFETY: numbers alone.
     let kernels = || unsafe { real::listen(fd, backlog) };
     // SAFETY: numbers alone.
@@ -284,7 +146,7 @@ fn decide(
         Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
         Place::Hidden => answered(kernels()),
         Place::Kernel => {
-            if let (Some(traffic), true) = (traffic(), is_tcp(fd)) {
+            if let (Some(traffic), true) = (traffic(), kernel::is_tcp(fd)) {
                 may_be_kernels(traffic, STRANGE)?;
             }
             answered(kernels())
@@ -299,7 +161,7 @@ fn decide(
 
 /// A listener that was shut, or taken apart, is a socket of which nothing is decided.
 fn listens_no_more(held: &Held, fd: c_int) -> Outcome<()> {
-    if held.kind() != Kind::Listener || kernels_number(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Some(0) {
+    if held.kind() != Kind::Listener || kernel::number(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Some(0) {
         return Ok(());
     }
     let below = held.below();
@@ -325,7 +187,7 @@ fn back_to_kernel(stack: &Stack, held: &Held, fd: c_int, bound: Option<base::End
     descriptors::part(held)?;
     give_flags_back(held, fd);
     if let Some(bound) = bound
-        && kernels_name(fd).is_some_and(|name| name.port() == 0)
+        && kernel::name(fd).is_some_and(|name| name.port() == 0)
     {
         fasten(held, fd, true);
         let name = address::write(bound, held.is_v6());
@@ -345,7 +207,7 @@ unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     }
     fasten(held, fd, true);
     if held.device() != 0
-        && let Some(name) = kernels_name(fd).filter(|name| name.port() == 0)
+        && let Some(name) = kernel::name(fd).filter(|name| name.port() == 0)
         && device::bind_on_link(held, fd, name).is_some_and(|done| done < 0)
     {
         return Err(Refused(errno()));
@@ -355,7 +217,7 @@ unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     if done < 0 {
         return answered(done);
     }
-    if held.kind() == Kind::Fresh && held.device() == 0 && relay::is_cut_off() {
+    if held.kind() == Kind::Fresh && held.device() == 0 && privileges::is_cut_off() {
         relay::listen(held, fd, backlog)?;
         return answered(done);
     }
@@ -391,105 +253,6 @@ unsafe fn listen_on(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
     answered(done)
 }
 
-/// Tells of listeners of which the link's peers heard nothing but refusals: this process alone had them and never
-/// asked for a connection, so no stack listened there.
-pub(crate) fn tell_unasked() {
-    for fd in table::all().0 {
-        let alone = |held: &Held| held.kind() == Kind::Listener && held.below() == NONE && !held.is_shared();
-        let Some(held) = table::ours(fd).filter(alone) else { continue };
-        let Some(name) = programs_name(fd, &held.more()) else { continue };
-        if !Traffic::At(name.ip()).stays_here() {
-            let why = "the program never called accept, poll or epoll_wait for it, so the link's connections \
-                       were refused";
-            report::fell_back(&format!("a listener at {name}"), why);
-        }
-    }
-}
-
-/// As on Linux, what is negative is as much as there may be.
-fn backlog_of(backlog: c_int) -> u32 {
-    u32::try_from(backlog).unwrap_or(u32::MAX)
-}
-
-/// Returns the address to which the program has bound its socket.
-fn programs_name(fd: c_int, more: &More) -> Option<SocketAddr> {
-    match more.names.as_ref().map(|(own, _)| address::read(own)) {
-        Some(Ok(Named::At(own))) => Some(own.into()),
-        _ => kernels_name(fd),
-    }
-}
-
-/// Where the kernel's socket is bound.
-pub(crate) fn kernels_name(fd: c_int) -> Option<SocketAddr> {
-    let mut space = [0_u64; 16];
-    let mut len = size_of_val(&space) as socklen_t;
-    // SAFETY: room for any address.
-    unsafe {
-        let addr = space.as_mut_ptr().cast::<sockaddr>();
-        if real::getsockname(fd, addr, &raw mut len) != 0 {
-            return None;
-        }
-        route::named(addr, len)
-    }
-}
-
-/// A listener listens on the stack, too; its descriptor there.
-pub(crate) fn claim_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
-    match held.below() {
-        NONE => threads::undisturbed(|| begin_to_listen(stack, held, fd)),
-        below => Ok(below),
-    }
-}
-
-fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
-    let more = held.more();
-    if held.below() != NONE {
-        return Ok(held.below());
-    }
-    let name = programs_name(fd, &more).ok_or(Refused(libc::EINVAL))?;
-    let below = stack.runner.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
-    let begun = (|| {
-        options::set_again(stack, below, &more.stored_options)?;
-        listen_as(stack, below, name, more.backlog)
-    })();
-    if let Err(errno) = begun {
-        stack::close(below);
-        return Err(errno.into());
-    }
-    // They are kept: a child, and a program that it runs, listen there anew.
-    held.set_below(below);
-    Ok(below)
-}
-
-/// A socket of the stack listens at `name`, where it may be bound already.
-pub(crate) fn listen_as(stack: &Stack, below: c_int, name: SocketAddr, backlog: c_int) -> Result<(), Errno> {
-    if stack::settings().is_some_and(|settings| settings.share != 0) {
-        // Others of this launch listen there too: a child where its parent does, a worker beside the others.
-        stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32.to_ne_bytes())?;
-    }
-    // Who waits for it waits for the kernel's loopback, too.
-    stack.runner.set_nonblocking(below, true)?;
-    // What keeps the port from other processes has descriptors of its own.
-    limit::beyond(|| {
-        if stack.runner.apart(below).flatten().is_none() {
-            bind_below(stack, below, name)?;
-        }
-        stack.runner.listen(below, backlog_of(backlog))
-    })?;
-    report::listens(&name.to_string());
-    Ok(())
-}
-
-/// A socket of the stack gets the name that the kernel's has: whether that is free the kernel has said. Connections of
-/// the stack that chose the same port, alive or in TIME-WAIT, are no obstacle, as they would be without SO_REUSEADDR.
-pub(crate) fn bind_below(stack: &Stack, below: c_int, name: SocketAddr) -> Result<(), Errno> {
-    let mut wanted = [0; 4];
-    stack.runner.getsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &mut wanted)?;
-    stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32.to_ne_bytes())?;
-    stack.runner.bind(below, name.into())?;
-    stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &wanted)
-}
-
 pub(crate) unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the caller's arguments.
     let traffic = || unsafe { route::named(addr, len) }.map(|named| Traffic::To(named.ip()));
@@ -516,7 +279,7 @@ pub(crate) unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -
 
 /// Whether another process connects for this one.
 fn is_for_parent(held: &Held, to: IpAddr) -> bool {
-    held.kind() == Kind::Fresh && held.device() == 0 && !route::is_the_kernels(to) && relay::is_cut_off()
+    held.kind() == Kind::Fresh && held.device() == 0 && !route::is_the_kernels(to) && privileges::is_cut_off()
 }
 
 /// Why a connection is the kernel's.
@@ -524,12 +287,6 @@ const NOWHERE: &str = "the link leads nowhere near";
 
 /// Why a socket that is not in the table is the kernel's.
 const STRANGE: &str = "the launcher has not made this socket, or has left it to the kernel";
-
-/// Returns true if the number is a TCP socket of the kernel's.
-pub(crate) fn is_tcp(fd: c_int) -> bool {
-    let is = |name, value| kernels_number(fd, libc::SOL_SOCKET, name) == Some(value);
-    is(libc::SO_TYPE, libc::SOCK_STREAM) && is(libc::SO_PROTOCOL, libc::IPPROTO_TCP)
-}
 
 /// Waits for the end of an attempt to connect by the stack's socket.
 type Wait<'a, R> = &'a dyn Fn(&Stack, c_int) -> Result<R, Errno>;
@@ -562,7 +319,7 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
         }
         kind => {
             let done = by_kernel();
-            if kind == Kind::Listener && kernels_number(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0)
+            if kind == Kind::Listener && kernel::number(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0)
             {
                 // It was taken apart: threads that wait in accept hear of it.
                 if let Some(stack) = stack::opened().filter(|_| held.below() != NONE) {
@@ -574,7 +331,8 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
         }
     };
     // What no socket of this family can connect to the kernel refuses, and nothing is decided by that.
-    let Some(named) = named.filter(|named| !(held.is_v6() && named.is_ipv4() && is_v6_only(fd))) else {
+    let Some(named) = named.filter(|named| !(held.is_v6() && named.is_ipv4() && kernel::is_v6_only(fd)))
+    else {
         return answered(by_kernel());
     };
     let own = route::is_looped(named.ip()) && listens_on_stack(named)?;
@@ -679,21 +437,7 @@ fn covers(fd: c_int, at: SocketAddr, name: SocketAddr) -> bool {
     if !own.is_unspecified() {
         return own.to_canonical() == to || to.is_unspecified() && own.to_canonical().is_loopback();
     }
-    own.is_ipv4() == to.is_ipv4() || own.is_ipv6() && !is_v6_only(fd)
-}
-
-/// IPV6_V6ONLY.
-fn is_v6_only(fd: c_int) -> bool {
-    kernels_number(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY).is_some_and(|only| only != 0)
-}
-
-/// Returns an option of the kernel's socket that is a number.
-pub(crate) fn kernels_number(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
-    let (mut value, mut len) = (0, size_of::<c_int>() as socklen_t);
-    let to = (&raw mut value).cast::<c_void>();
-    // SAFETY: room for a number.
-    let done = unsafe { real::getsockopt(fd, level, name, to, &raw mut len) };
-    (done == 0).then_some(value)
+    own.is_ipv4() == to.is_ipv4() || own.is_ipv6() && !kernel::is_v6_only(fd)
 }
 
 /// A socket of the stack with what was set and bound so far.
@@ -701,7 +445,7 @@ fn begin(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
     let below = stack.runner.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
     let begun = (|| {
         let more = held.more();
-        options::set_again(stack, below, &more.stored_options)?;
+        stored::set_again(stack, below, &more.stored_options)?;
         if more.fastened
             && let Some(name) = programs_name(fd, &more)
         {

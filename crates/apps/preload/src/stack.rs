@@ -1,7 +1,8 @@
 //! The program's stack: opened when the first call needs it, in the process that needs it.
 
-use crate::boundary::{Refused, inside, say, stay_inside};
-use crate::{bell, end, fork, heap, heritage, limit, privileges, report, sleep, threads};
+use crate::boundary::{Refused, inside, say};
+use crate::inside::stay_inside;
+use crate::{bell, limit, report, sleep, threads};
 use base::Duration;
 use capi::Context;
 use libc::c_int;
@@ -34,6 +35,9 @@ static LAUNCH: OnceLock<Vec<CString>> = OnceLock::new();
 
 /// The environment named a link.
 static LAUNCHED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before a stack opens: forks and the end of the process are noticed from then on.
+static WATCH: OnceLock<fn()> = OnceLock::new();
 
 static STACK: AtomicPtr<Stack> = AtomicPtr::new(null_mut());
 /// The process that read the settings.
@@ -76,29 +80,23 @@ fn read_settings() -> Option<Settings> {
     Some(settings)
 }
 
-/// Notes what the launch has said, before the program can change it.
-#[used]
-#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
-static AT_LOAD: extern "C" fn() = note_launch;
-
-extern "C" fn note_launch() {
-    heap::watch();
+/// Notes what the launch has said, before the program can change it: variables of which `is_launch` holds, for programs
+/// that this one starts. `watch` runs before a stack opens. Returns true if the environment named a link.
+pub(crate) fn note_launch(is_launch: fn(&[u8]) -> bool, watch: fn()) -> bool {
     let said = std::env::vars_os()
         .filter(|(name, _)| name.as_bytes().starts_with(b"MILLSTREAM_") || name == "LD_PRELOAD");
     // The environment holds no NUL.
     let entry = |(name, value): (OsString, OsString)| {
         CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
     };
-    end::note_launch();
-    privileges::note_launch();
-    LAUNCH.get_or_init(|| {
-        said.filter_map(entry).filter(|entry| !entry.to_bytes().starts_with(heritage::ENTRY)).collect()
-    });
-    if std::env::var_os("MILLSTREAM_LINK").is_some() {
+    WATCH.get_or_init(|| watch);
+    LAUNCH.get_or_init(|| said.filter_map(entry).filter(|entry| is_launch(entry.to_bytes())).collect());
+    let launched = std::env::var_os("MILLSTREAM_LINK").is_some();
+    if launched {
         LAUNCHED.store(true, Ordering::Relaxed);
         PLACES.get_or_init(Places::from_environment);
-        heritage::adopt();
     }
+    launched
 }
 
 /// Returns the initial environment: a program may have cleared it since.
@@ -179,8 +177,7 @@ fn open_alone() -> Result<&'static Stack, Refused> {
         return Ok(stack);
     }
     let settings = settings().ok_or(Refused(libc::ENETDOWN))?;
-    fork::watch();
-    end::watch();
+    watch();
     let stack = inside(|| limit::beyond(|| make_aside(settings))).map_err(|why| {
         // What went wrong while the process was permitted more is the cause.
         let why = TOO_EARLY.get().cloned().unwrap_or(why);
@@ -194,6 +191,12 @@ fn open_alone() -> Result<&'static Stack, Refused> {
     })?;
     keep(stack);
     opened().ok_or(Refused(libc::ENETDOWN))
+}
+
+fn watch() {
+    if let Some(watch) = WATCH.get() {
+        watch();
+    }
 }
 
 fn keep(stack: Stack) {
@@ -211,8 +214,7 @@ pub(crate) fn open_before_loss(left: threads::Sets) {
     threads::undisturbed(|| {
         let _one = opening(true);
         let Some(settings) = settings().filter(|_| opened().is_none()) else { return };
-        fork::watch();
-        end::watch();
+        watch();
         match inside(|| limit::beyond(|| make_permitted(settings, left))) {
             Ok(stack) => keep(stack),
             // The first failure is told.

@@ -10,7 +10,7 @@ use crate::signals;
 use libc::c_int;
 use std::ops::Deref;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Numbers that can be ours. Linux lets a process have no more unless an administrator says so; sockets with higher
 /// numbers stay with the kernel.
@@ -20,6 +20,9 @@ static SLOTS: [AtomicPtr<Description>; NUMBERS] = [const { AtomicPtr::new(null_m
 
 /// Stands in the slots of descriptors of our own stack.
 static HIDDEN: Description = Description::hidden();
+
+/// One above the highest number that was ever ours.
+static END: AtomicUsize = AtomicUsize::new(0);
 
 /// Object behind a number.
 pub(crate) enum Place {
@@ -133,6 +136,7 @@ pub(crate) fn put(fd: c_int, held: Held) -> bool {
     // Memory of its calls may not be there.
     signals::heed_faults();
     held.opened();
+    END.fetch_max(fd as usize + 1, Ordering::Relaxed);
     let description = std::ptr::from_ref(held.0).cast_mut();
     std::mem::forget(held);
     let before = slot.swap(description, Ordering::AcqRel);
@@ -158,6 +162,7 @@ pub(crate) fn remove_hidden(fd: c_int) {
 /// A descriptor of our own stack.
 pub(crate) fn hide(fd: c_int) {
     if let Some(slot) = slot(fd) {
+        END.fetch_max(fd as usize + 1, Ordering::Relaxed);
         let_go(slot.swap(hidden(), Ordering::AcqRel));
     }
 }
@@ -190,7 +195,7 @@ pub(crate) fn put_under(held: &Held, file: c_int) -> Vec<c_int> {
 pub(crate) fn all() -> (Vec<c_int>, Vec<c_int>) {
     let (mut ours, mut hidden_ones) = (Vec::new(), Vec::new());
     // No number above this one was ever put.
-    for (fd, slot) in SLOTS.iter().enumerate().take(crate::description::numbers_end()) {
+    for (fd, slot) in SLOTS.iter().enumerate().take(END.load(Ordering::Relaxed)) {
         let found = slot.load(Ordering::Acquire);
         match found {
             _ if found.is_null() => {}

@@ -1,8 +1,8 @@
 //! Isolation of the stack: its descriptors are hidden from the program and lie where a program does not look
 //! for numbers, and its threads take no signals.
 
-use crate::boundary::{is_inside, stay_inside};
 use crate::calls::{Destructor, Start};
+use crate::inside::{is_inside, stay_inside};
 use crate::{limit, real, table};
 pub(crate) use capi::host::undisturbed;
 use libc::{c_char, c_int, c_uint, c_void, pthread_attr_t, pthread_t};
@@ -32,7 +32,6 @@ pub(crate) fn hidden(fd: c_int) -> c_int {
     } else {
         fd
     };
-    crate::description::note_number(kept);
     table::hide(kept);
     kept
 }

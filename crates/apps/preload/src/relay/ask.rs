@@ -205,10 +205,9 @@ pub(super) fn hear_child(channel: c_int, into: &mut Vec<u8>) -> Option<Option<c_
 
 /// A channel that the program before this one has left open.
 pub(crate) fn adopt_channel(fd: c_int) {
-    if super::super::heritage::inode(fd).is_some() {
+    if super::super::kernel::inode(fd).is_some() {
         // SAFETY: numbers alone.
         unsafe { real::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC.into()) };
-        crate::description::note_number(fd);
         table::hide(fd);
     }
 }

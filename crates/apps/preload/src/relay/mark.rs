@@ -4,7 +4,6 @@
 use super::{NAME, both_names, pair};
 use crate::boundary::{errno, inside};
 use crate::description::{Lent, Relayed};
-use crate::heritage;
 use crate::real;
 use crate::stack::{self, Stack};
 use crate::table::Held;
@@ -49,7 +48,7 @@ fn address(told: &[u8], v6: bool) -> Vec<u8> {
 
 impl Mark {
     fn write(&self, unique: u32) -> String {
-        let end = |name: &[u8]| heritage::hex(&told(name, self.v6));
+        let end = |name: &[u8]| super::wire::hex(&told(name, self.v6));
         let (family, handle) = (if self.v6 { '6' } else { '4' }, self.handle);
         format!(
             "{PREFIX}{family}{handle:0HANDLE$x}{}{}{unique:0UNIQUE$x}",
@@ -71,7 +70,7 @@ impl Mark {
             return None;
         }
         let (handle, ends) = rest[1..].split_at_checked(HANDLE)?;
-        let of = |at: usize| heritage::bytes(ends.get(at..at + end)?).map(|told| address(&told, v6));
+        let of = |at: usize| super::wire::bytes(ends.get(at..at + end)?).map(|told| address(&told, v6));
         let handle = usize::from_str_radix(handle, 16).ok()?;
         Some(Mark { v6, handle, names: (of(0)?, of(end)?) })
     }

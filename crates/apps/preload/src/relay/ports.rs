@@ -14,7 +14,7 @@ use crate::description::{Description, Kind, Lent, NONE, Relayed};
 use crate::pump::Pump;
 use crate::real;
 use crate::table::{self, Held};
-use crate::{accept, device, names, options, privileges, report, sockets, stack, threads};
+use crate::{kernel, listener, report, stack, stored, threads};
 use libc::{c_int, c_void, epoll_event, pollfd, sockaddr, socklen_t};
 use sock::address::{self, Named};
 use sock::{EpollEvent, EpollOp, Errno, Family, Fd, Ready, Sockets};
@@ -38,11 +38,6 @@ const SO_NETNS_COOKIE: c_int = 71;
 const ANSWER: usize = 16 + 2 * NAME;
 
 // --- the child -------------------------------------------------------------------------------------------------------
-
-/// Returns true if this process opens no stack, and another one may act for it.
-pub(crate) fn is_cut_off() -> bool {
-    channel() != NONE && stack::opened().is_none() && privileges::is_cut_off()
-}
 
 /// Message of the process that acts for this one.
 struct Answer {
@@ -114,10 +109,10 @@ fn becomes_relayed(held: &Held, fd: c_int, file: c_int, relayed: Relayed, names:
     };
     held.set_kind(Kind::Relayed);
     for stored in &stored_options {
-        if !device::is_device(stored.level, stored.name)
+        if !stored::is_device(stored.level, stored.name)
             && let Err(Refused(errno)) = super::set_option(held, stored.level, stored.name, &stored.value)
         {
-            options::tell_once(stored.level, stored.name, &Error::from_raw_os_error(errno).to_string());
+            stored::tell_once(stored.level, stored.name, &Error::from_raw_os_error(errno).to_string());
         }
     }
 }
@@ -174,7 +169,7 @@ pub(crate) unsafe fn accept(
 ) -> Outcome<c_int> {
     let size = if held.is_v6() { NAME } else { 16 };
     // SAFETY: as the caller vouches.
-    unsafe { names::has_room(addr, len, size) }?;
+    unsafe { capi::memory::has_room(addr, len, size) }?;
     let relayed = held.more().relayed.ok_or(Refused(libc::EINVAL))?;
     let (answer, new) = loop {
         let mut bytes = [0; ANSWER];
@@ -226,7 +221,7 @@ pub(crate) unsafe fn accept(
     more.relayed = Some(Relayed { handle: answer.handle, channel });
     more.lent = Some(Lent(channel));
     drop(more);
-    if !sockets::number(new, connection) {
+    if !table::put(new, connection) {
         close(new);
         return Err(Refused(libc::EMFILE));
     }
@@ -291,15 +286,15 @@ fn namespace(fd: c_int) -> Option<u64> {
 /// device on which the kernel's parts of all launched sockets stand in each other's way; no port if it is not bound.
 /// `None` for what proves nothing.
 pub(super) fn proven(fd: c_int, listens: bool) -> Option<SocketAddr> {
-    let number = |name| sockets::kernels_number(fd, libc::SOL_SOCKET, name);
-    if !sockets::is_tcp(fd) || number(libc::SO_ACCEPTCONN) != Some(c_int::from(listens)) {
+    let number = |name| kernel::number(fd, libc::SOL_SOCKET, name);
+    if !kernel::is_tcp(fd) || number(libc::SO_ACCEPTCONN) != Some(c_int::from(listens)) {
         return None;
     }
-    let own = accept::blank().ok()?;
+    let own = kernel::blank().ok()?;
     let same = namespace(own).is_some_and(|own| namespace(fd) == Some(own));
     close(own);
-    let name = sockets::kernels_name(fd).filter(|_| same)?;
-    (name.port() == 0 && !listens || device::is_loopback(fd)).then_some(name)
+    let name = kernel::name(fd).filter(|_| same)?;
+    (name.port() == 0 && !listens || kernel::is_loopback(fd)).then_some(name)
 }
 
 impl Relay {
@@ -311,7 +306,7 @@ impl Relay {
             discard(proof);
             return self.answer_port(at, Err(Refused(libc::EPERM)));
         };
-        let v6 = sockets::kernels_number(proof, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_INET6);
+        let v6 = kernel::number(proof, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_INET6);
         let Ok(below) = self.stack.runner.socket(if v6 { Family::V6 } else { Family::V4 }) else {
             discard(proof);
             return self.answer_port(at, Err(Refused(libc::ENOBUFS)));
@@ -346,18 +341,18 @@ impl Relay {
     ) -> Result<(), Refused> {
         let runner = &self.stack.runner;
         runner.set_nonblocking(below, true)?;
-        if let Some(only) = sockets::kernels_number(proof, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) {
+        if let Some(only) = kernel::number(proof, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) {
             runner.setsockopt(below, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &only.to_ne_bytes())?;
         }
         let ready = match wanted {
             Wanted::Listen(backlog) => {
-                sockets::listen_as(self.stack, below, name, *backlog)?;
+                listener::listen_as(self.stack, below, name, *backlog)?;
                 self.watch(proof, libc::EPOLLIN | libc::EPOLLONESHOT, KERNELS + at as u64)?;
                 Ready::IN
             }
             Wanted::Connect(to) => {
                 if name.port() != 0 {
-                    sockets::bind_below(self.stack, below, name)?;
+                    listener::bind_below(self.stack, below, name)?;
                 }
                 match runner.connect(below, (*to).into()) {
                     Ok(()) | Err(Errno::EINPROGRESS) => Ready::OUT,

@@ -73,3 +73,14 @@ pub(super) fn send(channel: c_int, bytes: &mut [u8], fd: c_int, flags: c_int) ->
         real::sendmsg(channel, &raw const message, libc::MSG_NOSIGNAL | flags) == bytes.len() as ssize_t
     }
 }
+
+/// Bytes as text of an environment or a name.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads [`hex`].
+pub(crate) fn bytes(text: &str) -> Option<Vec<u8>> {
+    let pair = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    text.len().is_multiple_of(2).then(|| (0..text.len()).step_by(2).map(pair).collect()).flatten()
+}
