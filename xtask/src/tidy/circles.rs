@@ -27,13 +27,17 @@ const LARGEST: &[(&str, usize)] = &[
     ("lab", 11),
     ("bench", 3),
     ("preload", 4),
-    ("millstream", 22),
+    ("millstream", 4),
     ("xtask", 6),
 ];
 
-/// Folders of a crate, in the order in which they import: none imports one behind it. Files beside the crate's root
-/// stand apart from that. A crate takes a row here once its folders have an order.
-const FOLDERS: &[(&str, &[&str])] = &[("stack", &["tables", "tx", "net", "rx"])];
+/// Folders of a crate, each with the file of its name, in the order in which they import: none imports one behind it.
+/// Other files beside the crate's root stand apart from that. A crate takes a row here once its folders have an order.
+const FOLDERS: &[(&str, &[&str])] = &[
+    ("stack", &["tables", "tx", "net", "rx"]),
+    ("pio", &["netlink", "ports", "group", "layers", "packet", "pcap", "shm", "tap", "xdp", "dpdk", "open"]),
+    ("preload", &["relay", "epoll"]),
+];
 
 /// Circles of this size are a parent and its child, or two halves of one thing.
 const SMALL: usize = 2;
@@ -292,7 +296,7 @@ fn against(order: &[&str], root: &Path, imports: &BTreeMap<&Path, BTreeSet<&Path
     let short = |file: &Path| file.strip_prefix(root).unwrap_or(file).display().to_string();
     let place = |file: &Path| {
         let folder = short(file);
-        order.iter().position(|name| folder.split('/').next() == Some(name))
+        order.iter().position(|name| folder.split(['/', '.']).next() == Some(name))
     };
     let pairs = imports.iter().flat_map(|(from, to)| to.iter().map(move |to| (*from, *to)));
     pairs

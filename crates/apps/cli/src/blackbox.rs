@@ -1,6 +1,7 @@
 //! `millstream blackbox`: the last moments of connections.
 
-use crate::{CliResult, show, stacks};
+use crate::command::CliResult;
+use crate::{show, stacks};
 use clap::Args as ClapArgs;
 use std::io::Write;
 

@@ -1,6 +1,6 @@
 //! Where settings come from: defaults, then a TOML file, then the environment, then flags; and stacks opened with them.
 
-use crate::CliResult;
+use crate::command::CliResult;
 use clap::Args;
 use emu::{PipeConfig, Piped};
 use pio::PacketIo;

@@ -1,6 +1,6 @@
 //! `millstream drill`: scripts of the packetdrill language against this stack, in virtual time.
 
-use crate::{CliResult, at_once};
+use crate::command::{CliResult, at_once};
 use ::drill::original::Original;
 use ::drill::run::{Config, IpVersion, Outcome, Profile, Report};
 use ::drill::suite::{leave_out, run_all, scripts, summary};

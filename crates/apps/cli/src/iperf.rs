@@ -3,7 +3,7 @@
 //! iperf3 talks over a control connection: one byte per state, and JSON behind a four-byte length. Every data
 //! connection begins with the cookie that the control connection began with.
 
-use crate::CliResult;
+use crate::command::CliResult;
 use crate::config::StackArgs;
 use base::Duration;
 use clap::Args as ClapArgs;

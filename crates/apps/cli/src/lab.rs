@@ -10,7 +10,7 @@ mod replay;
 mod results;
 mod sweep;
 
-use crate::CliResult;
+use crate::command::CliResult;
 use ::lab::shipped;
 
 /// The commit this program was built from.

@@ -5,6 +5,7 @@
 mod out;
 mod blackbox;
 mod checksums;
+mod command;
 mod config;
 mod doctor;
 mod drill;
@@ -114,20 +115,9 @@ fn main() -> ExitCode {
 }
 
 /// `millstream boundary`.
-fn boundary() -> CliResult {
+fn boundary() -> command::CliResult {
     out!("{}", sock::boundary::page());
     Ok(())
-}
-
-/// Result of a command; the text of an error says what to do.
-type CliResult = Result<(), Box<dyn std::error::Error>>;
-
-/// How many of many jobs run at the same time: as many as asked for, or for 0 one on each processor.
-fn at_once(jobs: usize) -> usize {
-    match jobs {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        jobs => jobs,
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `millstream run`: an unmodified program on our stack. It says by the environment what stack is meant, and has the
 //! dynamic linker load libmillstream_preload before the program's own libraries.
 
-use crate::CliResult;
+use crate::command::CliResult;
 use crate::config::StackArgs;
 use crate::tell::{Form, Launch};
 use clap::{Args as ClapArgs, ValueEnum};

@@ -1,7 +1,8 @@
 //! `millstream ss`, `stat` and `capture`: questions to running stacks through their control sockets.
 
+use crate::command::CliResult;
 use crate::stacks::{Unasked, answers, answers_here, ask, leftovers, running};
-use crate::{CliResult, verdict};
+use crate::verdict;
 use clap::Args as ClapArgs;
 use serde_json::Value;
 use std::io::{IsTerminal, Read, Write};

@@ -1,6 +1,7 @@
 //! `millstream sysctl`: names and values of running stacks, in sysctl(8)'s manner.
 
-use crate::{CliResult, stacks};
+use crate::command::CliResult;
+use crate::stacks;
 use clap::Args as ClapArgs;
 use serde_json::Value;
 

@@ -3,8 +3,9 @@
 mod screen;
 mod view;
 
+use crate::command::CliResult;
+use crate::stacks;
 use crate::verdict::Verdict;
-use crate::{CliResult, stacks};
 use clap::Args as ClapArgs;
 use screen::Screen;
 use serde_json::Value;

@@ -1,7 +1,8 @@
 //! `millstream why`: what limits a connection, in a sentence or two with numbers, and what would help.
 
+use crate::command::CliResult;
 use crate::verdict::{self, Looks};
-use crate::{CliResult, checksums, short, show, stacks};
+use crate::{checksums, short, show, stacks};
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 //! people who ask what a link will do.
 
 use crate::netlink::{self, Monitor, Scope, XdpFeatures};
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use crate::port::{NetEvent, Route};
 use crate::processes;
 use crate::userns::{CAP_BPF, CAP_IPC_LOCK, CAP_NET_ADMIN, CAP_NET_RAW, has_capability};

@@ -1,7 +1,7 @@
 //! Interfaces of this network namespace, as the C library tells of them.
 
 use crate::netlink::{self, Interface};
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use base::Addr;
 use std::ffi::{CStr, CString};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

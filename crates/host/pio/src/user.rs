@@ -4,7 +4,7 @@
 //! process that gives up root keeps those and no others: for itself alone ([`give_up_root`]), or for the programs that
 //! it becomes, too ([`User::enter`]).
 
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use crate::sys::check;
 use crate::unix_socket::ROOM;
 use std::ffi::{CStr, CString};

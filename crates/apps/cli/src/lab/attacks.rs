@@ -1,6 +1,6 @@
 //! `millstream lab attacks`: attackers beside honest clients, and a table of what the server did.
 
-use crate::CliResult;
+use crate::command::CliResult;
 use ::lab::attacks::{ATTACKS, Attack, Finding, KEPT, Scale};
 use std::time::Instant;
 

@@ -5,7 +5,7 @@ use super::COMMIT;
 use super::choice::{self, Chosen};
 use super::results::{self, Results};
 use super::sweep::open;
-use crate::CliResult;
+use crate::command::CliResult;
 use ::lab::{Brought, Courses, Experiment, Limits, Planned, Vary};
 use std::collections::BTreeMap;
 use std::error::Error;

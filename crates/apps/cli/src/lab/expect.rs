@@ -3,7 +3,7 @@
 use super::choice::{self, Chosen};
 use super::results::{Results, replace};
 use super::sweep::Engine;
-use crate::CliResult;
+use crate::command::CliResult;
 use ::lab::Expectation;
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use super::choice;
 use super::keep::Keep;
 use super::results::replace;
-use crate::CliResult;
+use crate::command::CliResult;
 use ::lab::{Film, Outcome, Point};
 use std::fmt::Write;
 use std::fs::File;

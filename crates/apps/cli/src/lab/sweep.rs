@@ -5,7 +5,7 @@ use super::keep::Keep;
 use super::progress::Progress;
 use super::results::{self, Results};
 use super::{COMMIT, expect};
-use crate::{CliResult, at_once};
+use crate::command::{CliResult, at_once};
 use ::lab::{Courses, Expectation, Limits, Point, Store, Task, Vary};
 use std::collections::BTreeMap;
 use std::error::Error;

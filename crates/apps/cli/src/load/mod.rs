@@ -5,7 +5,7 @@ mod budget;
 mod client;
 mod idle;
 
-use crate::CliResult;
+use crate::command::CliResult;
 use crate::config::StackArgs;
 use base::Duration;
 use budget::Budget;

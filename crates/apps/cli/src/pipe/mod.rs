@@ -5,7 +5,7 @@
 
 mod listing;
 
-use crate::CliResult;
+use crate::command::CliResult;
 use ::lab::{Path as PathWords, pipes};
 use base::{Duration, Instant};
 use emu::{Bridge, LogRow, PipeConfig};

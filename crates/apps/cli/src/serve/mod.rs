@@ -4,7 +4,7 @@ mod content;
 mod request;
 mod worker;
 
-use crate::CliResult;
+use crate::command::CliResult;
 use crate::config::StackArgs;
 use base::Duration;
 use clap::Args as ClapArgs;

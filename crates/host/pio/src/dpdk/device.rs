@@ -5,7 +5,7 @@ use super::ffi::{self, Info, Setup};
 use super::frames::{self, Frames};
 use super::{DpdkConfig, SUPER};
 use crate::Rss;
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use base::Duration;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,7 +1,7 @@
 //! DPDK's environment (EAL): one for the process, started by the first link, kept to the end.
 
 use super::ffi;
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use std::collections::HashSet;
 use std::ffi::{CString, c_char};
 use std::io;

@@ -8,7 +8,7 @@
 //! nothing is copied either way, and a buffer has one owner whatever a driver says.
 
 use super::ffi::{self, Mbuf, Mempool};
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use ring::{Frame, FramePool, Mapping, Pages};
 use std::ffi::{CString, c_void};
 use std::io;

@@ -29,7 +29,7 @@ mod sleep;
 mod tests;
 
 use crate::Rss;
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use crate::port::*;
 use crate::vnet;
 use device::{Device, LINK};

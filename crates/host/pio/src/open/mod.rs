@@ -2,14 +2,12 @@
 
 #[cfg(feature = "dpdk")]
 mod dpdk;
-mod error;
 mod nic;
 mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use error::OpenError;
-
+use crate::open_error::OpenError;
 use crate::packet::{PacketConfig, open_packet};
 use crate::pcap::{PcapConfig, open_pcap};
 use crate::port::PacketIo;

@@ -1,7 +1,8 @@
 //! `nic:IFACE`: an interface by the fastest way that is free.
 
-use super::{OpenError, Ports, boxed, rule_of, steered};
+use super::{Ports, boxed, rule_of, steered};
 use crate::nic::Nic;
+use crate::open_error::OpenError;
 use crate::packet::{Packet, PacketConfig, open_packet};
 use crate::xdp::{XdpConfig, open_xdp_with};
 

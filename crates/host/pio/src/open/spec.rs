@@ -1,6 +1,6 @@
 //! `KIND:WHAT,option=value,...`, taken apart.
 
-use super::OpenError;
+use crate::open_error::OpenError;
 use base::Addr;
 use std::net::IpAddr;
 use std::str::FromStr;

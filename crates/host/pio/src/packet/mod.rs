@@ -31,7 +31,7 @@ use crate::interfaces::stands_alone;
 use crate::messages::{HEADER, MessageBatch};
 use crate::netlink::PortMonitor;
 use crate::netlink::{self, Monitor, Scope};
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use crate::port::*;
 use crate::ports::Place;
 use crate::shared_dir;

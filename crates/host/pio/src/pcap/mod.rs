@@ -9,7 +9,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use crate::port::*;
 use crate::regular;
 use crate::sys;

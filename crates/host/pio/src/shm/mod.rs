@@ -11,7 +11,7 @@ mod meet;
 #[cfg(test)]
 mod tests;
 
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use crate::port::*;
 use crate::sys::{self, interest};
 use crate::vnet;

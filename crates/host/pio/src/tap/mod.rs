@@ -34,7 +34,7 @@ mod tests;
 
 use crate::netlink::PortMonitor;
 use crate::netlink::{self, Scope};
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use crate::port::*;
 use crate::processes;
 use crate::sys::{self, check_len};

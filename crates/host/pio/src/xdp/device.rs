@@ -3,7 +3,7 @@
 use crate::Rss;
 use crate::interfaces::stands_alone;
 use crate::netlink::{self, XdpFeatures};
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use crate::sys::{check, socket};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

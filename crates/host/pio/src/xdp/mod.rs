@@ -52,7 +52,7 @@ mod tests;
 pub use port::XdpPort;
 
 use crate::netlink::{Monitor, Scope};
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use crate::port::{BATCH_MAX, Caps, Medium};
 use bpf::sys::Hook;
 use device::Device;

@@ -13,7 +13,7 @@ use super::lane::{Lane, LaneConfig};
 use super::port::XdpPort;
 use super::queues::{BUFFERS_MIN, name_of};
 use super::{XdpMode, hooks, may_lend, not_for_bonds, open_lanes, too_few_queues};
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use crate::port::IoError;
 use crate::reattach::{GONE, Refusal, unusable};
 use crate::sys;

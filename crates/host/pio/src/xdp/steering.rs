@@ -7,7 +7,7 @@ use super::claims::{PORTS, PortBitmap, SteeredPorts};
 use super::device::{Device, Ethtool};
 use super::proof::Requests;
 use super::{XdpConfig, refused};
-use crate::open::OpenError;
+use crate::open_error::OpenError;
 use crate::ports::outgoing::OutgoingPorts;
 use crate::processes;
 use crate::reattach::Refusal;
