@@ -4,7 +4,7 @@ use super::compare::{Difference, TOLERANCE};
 use super::input::{Action, Call, Echo, Input, MSS, Switch};
 use super::trace::{Moment, Trace};
 use base::Duration;
-use drill::lang::{Body, Flags, Icmp, Quoted, Range, Segment, TcpOption};
+use drill::lang::{Body, Flags, Icmp, Packet, Quoted, Range, Segment, TcpOption};
 
 /// A difference with what led to it.
 pub struct Case<'a> {
@@ -607,6 +607,10 @@ impl<'a> Case<'a> {
 /// Does it hold data or a FIN?
 pub(super) fn takes_numbers(tcp: &Segment) -> bool {
     tcp.len > 0 || tcp.flags.has(Flags::FIN)
+}
+/// Returns true if the packet takes sequence numbers, so that a timer runs until it is acknowledged.
+pub(super) fn is_numbered(packet: &Packet) -> bool {
+    tcp(&packet.body).is_some_and(|tcp| takes_numbers(tcp) || tcp.flags.has(Flags::SYN))
 }
 /// Returns true of an acknowledgment without data.
 pub(super) fn is_pure(tcp: &Segment) -> bool {

@@ -8,8 +8,18 @@ use std::fmt;
 
 /// How far the time of a packet since the step before it may differ: by a quarter of the longer one, or by this, which
 /// is less than a delayed acknowledgment (40 ms) and more than what clocks and a busy machine add. What a timer sends
-/// may as well be so far off from what the same end sent before. This is the only tolerance.
+/// may as well be so far off from what the same end sent before, or as far as [`lateness`] says. These are the only
+/// tolerances.
 pub const TOLERANCE: Duration = Duration::from_millis(28);
+
+/// Linux rounds a timeout up to ticks, and begins to count with the next tick: two ticks of 4 ms (CONFIG_HZ = 250).
+const TICKS: Duration = Duration::from_millis(8);
+
+/// Returns how much later than after `length` a timer may run out. From 64 ticks on Linux rounds its end up by up to an
+/// eighth (kernel/time/timer.c).
+fn lateness(length: Duration) -> Duration {
+    TOLERANCE.max(length / 8 + TICKS)
+}
 
 /// A difference after a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,7 +54,7 @@ fn is_by_timer(seen: &Seen, least: Duration) -> bool {
 
 /// Did each leave as long after what the same end had sent before? What came before may have been off itself.
 fn is_after_alike(a: &Seen, b: &Seen) -> bool {
-    a.gap.abs_diff(b.gap) <= TOLERANCE.max(a.gap.max(b.gap) / 8) + a.unread
+    a.gap.abs_diff(b.gap) <= lateness(a.gap.max(b.gap)) + a.unread
 }
 
 /// Returns the difference after a step, if there is one, which both were watched for `until`.
@@ -80,7 +90,11 @@ fn trim(kernel: &mut Moment, ours: &mut Moment, until: Duration) {
         } else {
             (&mut *ours, TOGETHER)
         };
-        if longer.seen.pop_if(|last| last.at > least && last.at + tolerance(last) > until).is_none() {
+        let may_be_later = |last: &mut Seen| {
+            let late = if is_by_timer(last, least) { lateness(last.gap) } else { Duration::ZERO };
+            last.at > least && last.at + tolerance(last).max(late + last.unread) > until
+        };
+        if longer.seen.pop_if(may_be_later).is_none() {
             return;
         }
     }
@@ -193,6 +207,21 @@ fn data_that_leaves_together_is_compared_by_its_ends() {
     let mut after_alike = later.clone();
     after_alike.seen[1].gap = Duration::from_millis(60);
     assert_eq!(differ(0, &after_alike, &early, Duration::MAX), None, "as long after what came before");
+    let timed = |at, gap| {
+        let mut seen = piece(ack, 1, 989, at);
+        seen.gap = Duration::from_millis(gap);
+        moment(&[seen])
+    };
+    assert_eq!(differ(0, &timed(180, 464), &timed(123, 426), Duration::MAX), None, "rounded up by an eighth");
+    assert_eq!(differ(0, &timed(180, 323), &timed(123, 276), Duration::MAX), None, "and by two ticks");
+    assert!(differ(0, &timed(180, 330), &timed(123, 276), Duration::MAX).is_some());
+    let until = Duration::from_millis(160);
+    assert_eq!(
+        differ(0, &moment(&[]), &timed(123, 426), until),
+        None,
+        "the kernel's may come after the watch"
+    );
+    assert!(differ(0, &moment(&[]), &timed(123, 123), until).is_some());
     let first = moment(&later.seen[..1]);
     assert!(differ(0, &later, &first, Duration::from_millis(450)).is_some(), "nothing for long");
     assert_eq!(differ(0, &later, &first, Duration::from_millis(100)), None, "it may come after the watch");

@@ -3,6 +3,7 @@
 //! All calls are non-blocking, so one thread makes the calls of every application, too. What the kernel sends at once
 //! stands in the tap's queue when the call or the write returns, so it is read before the next step of any input.
 
+use super::case::is_numbered;
 use super::compare::TOGETHER;
 use super::input::{AFTERMATH, Action, Call, Half, Input, Switch, echoed};
 use super::ours::{error_text, names, near, told_read};
@@ -139,8 +140,8 @@ struct Run {
     read: u32,
     next: usize,
     stepped: Instant,
-    /// Times of the last two packets, not counted those that left together.
-    sent: [Instant; 2],
+    /// Times of the last two packets that took sequence numbers, not counted those that left together.
+    numbered: [Instant; 2],
     trace: Trace,
 }
 
@@ -306,7 +307,7 @@ impl Bench {
             read: 0,
             next: 0,
             stepped: now,
-            sent: [now; 2],
+            numbered: [now; 2],
             trace: Trace::default(),
         };
         self.runs.insert(remote.addr, run);
@@ -372,10 +373,10 @@ impl Bench {
                     Ok(None) => {}
                     Ok(Some(packet)) => {
                         let at = now.since(run.stepped);
-                        if now.since(run.sent[1]) > TOGETHER {
-                            run.sent = [run.sent[1], now];
+                        if is_numbered(&packet) && now.since(run.numbered[1]) > TOGETHER {
+                            run.numbered = [run.numbered[1], now];
                         }
-                        let gap = run.sent[1].since(run.sent[0]);
+                        let gap = run.numbered[1].since(run.numbered[0]);
                         if let Some(last) = run.trace.moments.last_mut() {
                             last.seen.push(Seen { at, gap, unread: unread.min(at), packet });
                         }

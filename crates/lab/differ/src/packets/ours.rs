@@ -1,5 +1,6 @@
 //! An input on this stack, in virtual time.
 
+use super::case::is_numbered;
 use super::input::{AFTERMATH, Action, Call, Half, Input, Step, Switch, echoed};
 use super::trace::{Moment, Seen, Trace};
 use base::{Addr, Duration, Endpoint};
@@ -37,6 +38,8 @@ pub struct Ours {
     stepped: Duration,
     /// Times of the last two packets, not counted those that left together.
     sent: [Duration; 2],
+    /// Times of the last two that took sequence numbers.
+    numbered: [Duration; 2],
     trace: Trace,
 }
 
@@ -70,6 +73,7 @@ impl Ours {
             read: 0,
             stepped: Duration::ZERO,
             sent: [Duration::ZERO; 2],
+            numbered: [Duration::ZERO; 2],
             trace: Trace::default(),
         })
     }
@@ -189,7 +193,10 @@ impl Ours {
                     if at > self.sent[1] {
                         self.sent = [self.sent[1], at];
                     }
-                    let gap = self.sent[1] - self.sent[0];
+                    if at > self.numbered[1] && is_numbered(&packet) {
+                        self.numbered = [self.numbered[1], at];
+                    }
+                    let gap = self.numbered[1] - self.numbered[0];
                     let at = at.saturating_sub(self.stepped);
                     self.moment().seen.push(Seen { at, gap, unread: Duration::ZERO, packet });
                 }
@@ -329,4 +336,42 @@ fn state(number: u8) -> &'static str {
         "SYN-RECEIVED",
     ];
     NAMES.get(usize::from(number)).copied().unwrap_or("?")
+}
+
+#[test]
+fn a_timer_is_measured_from_what_takes_numbers() {
+    use drill::lang::{Body, Direction, Flags, IpInfo, Packet, Range, Segment};
+    let send = |after, bits, seq: u32, ack: Option<u32>| {
+        let flags = Flags { bits, ..Flags::default() };
+        let len = u32::from(seq > 1);
+        let tcp = Segment {
+            ports: None,
+            flags,
+            seq: Some(Range { start: seq, end: seq + len }),
+            len,
+            absolute: false,
+            ack,
+            window: Some(65_535),
+            urgent: None,
+            options: None,
+            udp: None,
+        };
+        let packet = Packet {
+            direction: Direction::In,
+            outer: Vec::new(),
+            ip: IpInfo::default(),
+            body: Body::Tcp(tcp),
+        };
+        Step { after, action: Action::Send(Box::new(packet), super::input::Echo::AsIs) }
+    };
+    let call = |call| Step { after: 1, action: Action::Call(call) };
+    let syn = send(1, Flags::SYN, 0, None);
+    let ack = send(1, Flags::ACK, 1, Some(1));
+    // Answered at once, because it is beyond a hole.
+    let beyond = send(100, Flags::ACK, 9, Some(1));
+    let steps = vec![call(Call::Listen), syn, ack, call(Call::Accept), call(Call::Write(9)), beyond];
+    let trace = Ours::run(&Input { seed: 0, isn: 0, v6: false, steps }).expect("memory");
+    let last = &trace.moments.last().expect("a step").seen;
+    assert_eq!(last[0].at, Duration::ZERO, "{last:?}");
+    assert_eq!(last[1].gap, last[1].at + Duration::from_millis(100), "{last:?}");
 }

@@ -8,7 +8,7 @@ use drill::lang::{Body, Flags, Packet, TcpOption};
 pub struct Seen {
     /// Time since the step that it followed.
     pub at: Duration,
-    /// Time since the packet before it, those that left together not counted.
+    /// Time since the packet before it that took sequence numbers, those that left together not counted.
     pub gap: Duration,
     /// How long it may have waited until it was read.
     pub unread: Duration,
