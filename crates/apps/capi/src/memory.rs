@@ -89,6 +89,22 @@ pub unsafe fn bytes<'a>(from: *const c_void, len: usize) -> Outcome<&'a [u8]> {
     }
 }
 
+/// Bytes of a name, up to its NUL if it is shorter than `len`: nothing needs to lie behind that.
+///
+/// # Safety
+/// As [`bytes`].
+pub(crate) unsafe fn name<'a>(from: *const c_void, len: usize) -> Outcome<&'a [u8]> {
+    let first = from.cast::<u8>();
+    let ends = |at: usize| {
+        let byte = first.wrapping_add(at);
+        // SAFETY: it can be read.
+        !can_read(byte, 1) || unsafe { *byte } == 0
+    };
+    let len = (0..len).find(|at| ends(*at)).map_or(len, |at| at + 1);
+    // SAFETY: as the caller vouches.
+    unsafe { bytes(from, len) }
+}
+
 /// Room to be filled; EFAULT if there is none where some should be.
 ///
 /// # Safety

@@ -44,28 +44,24 @@ pub(crate) unsafe fn setsockopt(
         if len > i32::MAX as u32 {
             return Err(Refused(libc::EINVAL));
         }
-        let len = (len as usize).min(VALUE_MAX);
-        if !memory::can_read(value, len.max(1)) {
-            return Err(Refused(libc::EFAULT));
-        }
-        // SAFETY: it can be read.
-        let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len) };
+        // SAFETY: the caller's arguments.
+        let value = unsafe { c::value_of(level, name, value, (len as usize).min(VALUE_MAX)) }?;
         relay::set_option(held, level, name, value)?;
         return answered(0);
     }
     // SAFETY: the caller's arguments.
     let done = unsafe { real::setsockopt(fd, level, name, value, len) };
-    if done != 0 || value.is_null() || len as usize > VALUE_MAX || held.kind() == Kind::Epoll {
+    if done != 0 || held.kind() == Kind::Epoll {
         return answered(done);
     }
-    // The kernel looks at as much as the option has.
-    let len = if memory::can_read(value, len as usize) { len } else { size_of::<c_int>() as socklen_t };
-    // SAFETY: the kernel has read so much from there.
-    let stored = unsafe {
-        match endless_linger(level, name, value, len) {
-            Some(linger) => kernels_linger(&linger)?,
-            None => std::slice::from_raw_parts(value.cast::<u8>(), len as usize).to_vec(),
-        }
+    // SAFETY: the caller's arguments.
+    let read =
+        unsafe { (endless_linger(level, name, value, len), c::value_of(level, name, value, len as usize)) };
+    let stored = match read {
+        (Some(linger), _) => kernels_linger(&linger)?,
+        (None, Ok(value)) if value.len() <= VALUE_MAX => value.to_vec(),
+        // The stack does not know it, and the kernel did not read all of it.
+        (None, _) => return answered(done),
     };
     let mut more = held.more();
     let stored = StoredOption { level, name, value: stored };

@@ -7,6 +7,8 @@ use sock::options::{self, Shape};
 
 /// No option takes more (`struct tcp_ao_add`, with room for what a program hands over too much).
 const VALUE_MAX: usize = 65_536;
+/// Linux reads so much of a congestion control's name (TCP_CA_NAME_MAX, without the NUL).
+const NAME_MAX: usize = 15;
 
 /// No option tells more (`struct tcp_info`), but for those that are asked for by what is there.
 const TOLD_MAX: usize = 512;
@@ -28,6 +30,32 @@ fn acceptable(level: c_int, name: c_int, len: usize) -> Outcome<()> {
     }
 }
 
+/// Returns as much of an option's value as Linux reads: programs say that there is more than there is. EFAULT if that
+/// cannot be read.
+///
+/// # Safety
+/// C's contract of setsockopt(2), for as long as the result lives.
+pub unsafe fn value_of<'a>(level: c_int, name: c_int, value: *const c_void, len: usize) -> Outcome<&'a [u8]> {
+    let shape = options::find(level, name).map(|row| row.shape);
+    let most = match shape {
+        Some(Shape::Bool | Shape::Word | Shape::Int(..)) => size_of::<c_int>(),
+        Some(Shape::Linger | Shape::Rate) => 8,
+        Some(Shape::Time) => size_of::<libc::timeval>(),
+        Some(Shape::Name) => NAME_MAX,
+        _ => VALUE_MAX,
+    };
+    let len = len.min(most);
+    // NULL is 0 for an option of IPv6 that is a number, and less than a number is not looked at.
+    let is_unread = value.is_null() && most == size_of::<c_int>() || len < size_of::<c_int>();
+    if is_unread && level == libc::IPPROTO_IPV6 {
+        return Ok(&[0; size_of::<c_int>()][..len]);
+    }
+    // SAFETY: as the caller vouches.
+    unsafe {
+        if let Some(Shape::Name) = shape { memory::name(value, len) } else { memory::bytes(value, len) }
+    }
+}
+
 api! {
     /// setsockopt(2), with Linux's numbers and structures; docs/C.md lists them. ENOPROTOOPT for what this stack does
     /// not know: nothing succeeds without an effect.
@@ -36,21 +64,8 @@ api! {
             return ctx.unless_no_socket(fd, Err(Refused(libc::EINVAL)));
         }
         ctx.unless_no_socket(fd, acceptable(level, name, len as usize))?;
-        // Programs say that there is more than there is.
-        let most = match options::find(level, name).map(|row| row.shape) {
-            Some(Shape::Bool | Shape::Word | Shape::Int(..)) => size_of::<c_int>(),
-            Some(Shape::Linger | Shape::Rate) => 8,
-            Some(Shape::Time) => size_of::<libc::timeval>(),
-            _ => VALUE_MAX,
-        };
-        let len = (len as usize).min(most);
-        // As on Linux NULL is 0 for an option of IPv6 that is a number, and less than a number is not looked at.
-        let is_unread = value.is_null() && most == size_of::<c_int>() || len < size_of::<c_int>();
-        let bytes = match is_unread && level == libc::IPPROTO_IPV6 {
-            true => Ok(&[0; size_of::<c_int>()][..len]),
-            // SAFETY: C's contract.
-            false => unsafe { memory::bytes(value, len) },
-        };
+        // SAFETY: C's contract.
+        let bytes = unsafe { value_of(level, name, value, len as usize) };
         let bytes = match ctx.unless_no_socket(fd, bytes) {
             Err(_) if level == libc::IPPROTO_IPV6 && !ctx.is_v6(fd)? => return Err(Refused(libc::ENOPROTOOPT)),
             bytes => bytes?,

@@ -48,6 +48,17 @@ fn pointers_to_nowhere() {
 }
 
 #[test]
+fn names_end_at_their_nul() {
+    // SAFETY: NULL, and arrays of ours.
+    unsafe {
+        assert_eq!(name(null(), 0), Ok(&[][..]));
+        assert_eq!(name(null(), 15), Err(FAULT));
+        assert_eq!(name(c"reno".as_ptr().cast(), 15), Ok(&b"reno\0"[..]));
+        assert_eq!(name(b"reno".as_ptr().cast(), 4), Ok(&b"reno"[..]));
+    }
+}
+
+#[test]
 fn there_and_back_in_pieces() {
     let (mut a, mut b, mut c) = ([1, 2], [], [3, 4, 5]);
     let list = [vector(&mut a), vector(&mut b), vector(&mut c)];
