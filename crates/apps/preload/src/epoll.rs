@@ -19,7 +19,7 @@ use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
 pub(crate) use calls::{create, create1, ctl};
 use libc::{c_int, epoll_event};
-use sock::{EpollEvent, EpollOp, Errno, Sockets};
+use sock::{EpollEvent, EpollOp, Errno, Ready, Sockets};
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
 pub(crate) use turns::Turns;
@@ -27,6 +27,8 @@ pub(crate) use wait::{Watching, forked, pwait, pwait2, wait_ms};
 pub(crate) use watch::{Watch, Watcher, interest};
 
 const ONCE: u32 = libc::EPOLLONESHOT as u32;
+/// Bits of an entry that are no events: EPOLLONESHOT, EPOLLET, EPOLLWAKEUP and EPOLLEXCLUSIVE.
+const BEHAVIOUR: u32 = 0xf << 28;
 
 unsafe fn change(
     epfd: c_int,
@@ -226,6 +228,8 @@ fn below(stack: &Stack, set: &Held, epfd: c_int) -> Result<c_int, Refused> {
 /// The stack's part of a set watches this, as was asked for last.
 fn put_in(stack: &Stack, set: c_int, target: c_int, watch: &Watch) -> Result<(), Errno> {
     match stack.runner.epoll_ctl_as(set, target, watch.fd, EpollOp::Add(watch.event())) {
+        // With EPOLLEXCLUSIVE it was never changed.
+        Err(Errno::EEXIST) if watch.event().ready.any(Ready::EXCLUSIVE) => Ok(()),
         Err(Errno::EEXIST) => {
             stack.runner.epoll_ctl_as(set, target, watch.fd, EpollOp::Modify(watch.event()))
         }
@@ -311,12 +315,32 @@ pub(crate) fn listens(target: &Held) -> Outcome<()> {
 pub(crate) fn becomes_stream(target: &Held) -> Outcome<()> {
     let stack = stack::open()?;
     for (set, number, watch) in watchers(target) {
+        let was_told = watch.events & ONCE != 0 && was_told(number, &watch);
         // SAFETY: numbers alone.
         unsafe { real::epoll_ctl(number, libc::EPOLL_CTL_DEL, watch.fd, null_mut()) };
-        put_in(stack, below(stack, &set, number)?, target.below(), &watch)?;
+        let set = below(stack, &set, number)?;
+        match was_told {
+            true => stack.runner.epoll_add_told(set, target.below(), watch.fd, watch.event())?,
+            false => put_in(stack, set, target.below(), &watch)?,
+        }
     }
     forget(target);
     Ok(())
+}
+
+/// Returns true if the kernel's set has told the one event of an entry with EPOLLONESHOT: then it asks for none.
+fn was_told(epfd: c_int, watch: &Watch) -> bool {
+    let entries = std::fs::read_to_string(format!("/proc/self/fdinfo/{epfd}")).unwrap_or_default();
+    let events = entries.lines().filter_map(|line| entry(line, watch)).next();
+    events.is_some_and(|events| events & !BEHAVIOUR == 0)
+}
+
+/// Returns the events of a line of /proc/PID/fdinfo if it is about this entry: `tfd: 5 events: 40000001 data: 5 ...`.
+fn entry(line: &str, watch: &Watch) -> Option<u32> {
+    let mut words = line.split_whitespace().skip(1).step_by(2);
+    let is_it = words.next()?.parse() == Ok(watch.fd);
+    let events = u32::from_str_radix(words.next()?, 16).ok()?;
+    (is_it && u64::from_str_radix(words.next()?, 16) == Ok(watch.data)).then_some(events)
 }
 
 /// The connection was taken apart and something else becomes of the socket: out of the stack's sets, into the

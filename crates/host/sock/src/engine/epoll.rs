@@ -85,6 +85,20 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
+    /// Adds a registration with EPOLLONESHOT whose event was told: it tells nothing until it is modified.
+    pub(crate) fn epoll_add_told(
+        &mut self,
+        epfd: Fd,
+        fd: Fd,
+        number: Fd,
+        event: EpollEvent,
+    ) -> Result<(), Errno> {
+        self.epoll_ctl_as(epfd, fd, number, EpollOp::Add(event))?;
+        let found = self.watches.find(self.object(fd)?.watches, self.set_of(epfd)?, number);
+        found.into_iter().for_each(|watch| self.watches.disarm(watch));
+        Ok(())
+    }
+
     /// The numbers under which a set watches a descriptor's object, each with what was asked for.
     pub(crate) fn epoll_watches(&self, epfd: Fd, fd: Fd) -> Result<Vec<(Fd, EpollEvent)>, Errno> {
         let set = self.set_of(epfd)?;

@@ -352,6 +352,14 @@ impl<M: Machine> Runner<M> {
         Mode::lock(self).epoll_ctl_as(epfd, fd, number, op)
     }
 
+    /// As `epoll_ctl_as` with [`EpollOp::Add`], of a registration with EPOLLONESHOT whose event was told already.
+    ///
+    /// # Errors
+    /// As epoll_ctl(2).
+    pub fn epoll_add_told(&self, epfd: Fd, fd: Fd, number: Fd, event: EpollEvent) -> Result<(), Errno> {
+        Mode::lock(self).epoll_add_told(epfd, fd, number, event)
+    }
+
     /// The numbers under which a set watches a socket, each with what was asked for.
     ///
     /// # Errors
