@@ -91,6 +91,9 @@ pub(crate) struct More {
     pub(crate) backlog: c_int,
     /// bind has fastened the kernel's socket to the loopback.
     pub(crate) fastened: bool,
+    /// The kernel has given up an attempt to connect, of which connect tells next; true if the attempt has given the
+    /// socket its address.
+    pub(crate) refused: Option<bool>,
     /// Epoll sets that watch this, which is no connection.
     pub(crate) watched_by: Vec<Watcher>,
     /// Of a relayed connection.
@@ -204,6 +207,7 @@ impl Description {
                 stored_options: Vec::new(),
                 backlog: 0,
                 fastened: false,
+                refused: None,
                 watched_by: Vec::new(),
                 relayed: None,
                 lent: None,

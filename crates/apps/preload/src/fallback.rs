@@ -65,14 +65,14 @@ pub(crate) fn leave_by<R: Failure + PartialEq>(
     may_be_kernels(traffic, why)?;
     let done = call();
     let error = errno();
-    if done != R::FAILURE || GOES_ON.contains(&error) {
+    if done != R::FAILURE || GOES_ON.contains(&error) && held.more().refused.is_none() {
         becomes_kernels(held);
     }
     set_errno(error);
     answered(done)
 }
 
-/// Errors of connect(2) behind which the attempt goes on.
+/// Errors of connect(2) behind which the attempt goes on, unless the kernel has given it up by then.
 pub(crate) const GOES_ON: [c_int; 2] = [libc::EINPROGRESS, libc::EINTR];
 
 fn becomes_kernels(held: &Held) {

@@ -81,3 +81,10 @@ pub(crate) fn is_loopback(fd: c_int) -> bool {
     let loopback = unsafe { libc::if_nametoindex(c"lo".as_ptr()) };
     loopback != 0 && device(fd).is_ok_and(|index| index == loopback as c_int)
 }
+
+/// Returns true if the socket is neither connected nor about to be.
+pub(crate) fn is_closed(fd: c_int) -> bool {
+    /// TCP_CLOSE, in the first byte of `struct tcp_info`.
+    const CLOSE: u8 = 7;
+    number(fd, libc::IPPROTO_TCP, libc::TCP_INFO).is_some_and(|info| info.to_ne_bytes()[0] == CLOSE)
+}

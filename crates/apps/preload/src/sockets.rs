@@ -305,6 +305,19 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
     wait: Option<Wait<'_, R>>,
     by_kernel: impl Fn() -> R,
 ) -> Outcome<R> {
+    let refused = held.more().refused.take();
+    if let Some(is_named) = refused {
+        let done = by_kernel();
+        let error = errno();
+        if done == R::FAILURE && matches!(error, libc::EFAULT | libc::EINVAL) {
+            // It has told of its arguments.
+            held.more().refused = refused;
+        } else if is_named {
+            names::take_back(fd, held.is_v6());
+        }
+        set_errno(error);
+        return answered(done);
+    }
     // SAFETY: C's contract.
     let named = unsafe { route::named_for(held.is_v6(), addr, len) };
     // The stack's socket, where there is one: of a connection that was taken apart.
@@ -396,10 +409,13 @@ pub(crate) unsafe fn connect_by<R: Failure + PartialEq>(
         }
         let done = by_kernel();
         let error = errno();
-        if done != R::FAILURE || GOES_ON.contains(&error) {
+        let goes_on = GOES_ON.contains(&error);
+        if done != R::FAILURE || goes_on && !kernel::is_closed(fd) {
             report::count_kernels();
         } else {
-            if is_named {
+            if goes_on {
+                held.more().refused = Some(is_named);
+            } else if is_named {
                 names::take_back(fd, held.is_v6());
             }
             fasten(held, fd, was_fastened);
