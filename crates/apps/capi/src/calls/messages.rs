@@ -89,9 +89,12 @@ unsafe fn receive_message(ctx: &Context, fd: Fd, message: *mut msghdr, flags: c_
         return Ok(0);
     }
     let flags = recv_flags(flags)?;
+    // As on Linux a read of nothing that has slept does not look at what came.
+    let looks = memory::total(to) > 0 || ctx.sockets()?.readable(fd).is_ok_and(|len| len > 0);
     // SAFETY: C's contract.
     let len = unsafe { receive_into(ctx, fd, to, flags) }?;
-    let received = ctx.sockets()?.received(fd, len);
+    let mut received = ctx.sockets()?.received(fd, len);
+    received.arrived = received.arrived.filter(|_| looks);
     let stamp = if received.arrived.is_some() { stamp(ctx, fd)? } else { Stamp::Micros };
     // SAFETY: C's contract.
     unsafe { memory::put_message(message, &Control::of_data(&received, stamp), told) }?;
