@@ -265,6 +265,12 @@ impl Id {
 
 /// Finds a row by Linux's numbers.
 pub fn find(level: i32, name: i32) -> Option<&'static Row> {
+    // Where `time_t` has 64 bits, these two have the structure of those without _NEW.
+    let name = match (level, name) {
+        (c::SOL_SOCKET, c::SO_RCVTIMEO_NEW) => c::SO_RCVTIMEO,
+        (c::SOL_SOCKET, c::SO_SNDTIMEO_NEW) => c::SO_SNDTIMEO,
+        _ => name,
+    };
     TABLE.iter().find(|row| row.level == level && row.name == name)
 }
 

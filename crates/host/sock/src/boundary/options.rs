@@ -122,8 +122,8 @@ pub(super) const ROWS: &[Row] = &[
     option(Socket, "SO_TIMESTAMP_NEW", 63, Ints(ON)).refused("ENOPROTOOPT", WITHOUT_NEW),
     option(Socket, "SO_TIMESTAMPNS_NEW", 64, Ints(ON)).refused("ENOPROTOOPT", WITHOUT_NEW),
     option(Socket, "SO_TIMESTAMPING_NEW", 65, Ints(&[0x18, 0])).refused("ENOPROTOOPT", WITHOUT_NEW),
-    option(Socket, "SO_RCVTIMEO_NEW", 66, Bytes(TIMES)).refused("ENOPROTOOPT", WITHOUT_NEW),
-    option(Socket, "SO_SNDTIMEO_NEW", 67, Bytes(TIMES)).refused("ENOPROTOOPT", WITHOUT_NEW),
+    option(Socket, "SO_RCVTIMEO_NEW", 66, Bytes(TIMES)),
+    option(Socket, "SO_SNDTIMEO_NEW", 67, Bytes(TIMES)),
     option(Socket, "SO_DETACH_REUSEPORT_BPF", 68, Ints(&[0]))
         .differs(SET, "ENOPROTOOPT. The stack deals connections among listeners itself."),
     option(Socket, "SO_PREFER_BUSY_POLL", 69, Ints(ON))
