@@ -24,8 +24,10 @@ struct Walk {
     incoming: BTreeMap<i64, VecDeque<File>>,
     /// Files of accept calls that sleep, by port.
     accepting: BTreeMap<i64, VecDeque<File>>,
-    /// Files that an epoll set watches.
+    /// Files that an epoll set watches, sets that were waited for since they changed, and pipes and the like.
     watched: BTreeMap<File, BTreeSet<File>>,
+    looked: BTreeSet<File>,
+    plain: BTreeSet<File>,
     /// The files that each step acts on.
     of_step: Vec<BTreeSet<File>>,
     /// Files that a child used.
@@ -121,6 +123,13 @@ impl Walk {
         port.is_some_and(|port| self.cut_off_ports.contains(&port) || self.cut_off.iter().any(listens))
     }
 
+    /// Returns true if a step waits, not for the first time, for a set of connections and of pipes or the like.
+    fn waits_for_both(&self, step: &Step) -> bool {
+        let set = self.slots.get(&step.arg(0)).filter(|set| step.name == "wait" && self.looked.contains(set));
+        set.and_then(|set| self.watched.get(set))
+            .is_some_and(|files| !files.is_disjoint(&self.joined) && !files.is_disjoint(&self.plain))
+    }
+
     /// Returns true if a listener at the port was closed while a call on it slept.
     fn was_let_go(&self, port: i64) -> bool {
         self.let_go.iter().any(|file| self.ports.get(file) == Some(&port))
@@ -158,7 +167,8 @@ impl Walk {
                 self.watched.entry(set).or_default();
             }
             "eventfd" => {
-                self.new_file(first);
+                let file = self.new_file(first);
+                self.plain.insert(file);
             }
             // Nothing lets nothing go.
             "send" if second == 0 || step.arg(3) == 9 => {}
@@ -228,8 +238,8 @@ impl Walk {
                 self.unread.extend(file.map(|file| (file, (self.unread(file) - all).max(0))));
             }
             "pipe" | "pair" => {
-                self.new_file(first);
-                self.new_file(second);
+                let ends = [self.new_file(first), self.new_file(second)];
+                self.plain.extend(ends);
             }
             "dup" => {
                 if let Some(file) = self.slots.get(&first).copied() {
@@ -307,8 +317,10 @@ impl Walk {
             "ctl" => {
                 if let (Some(set), Some(file)) = (self.slots.get(&first), self.slots.get(&step.arg(2))) {
                     self.watched.entry(*set).or_default().insert(*file);
+                    self.looked.remove(set);
                 }
             }
+            "wait" | "union" => self.looked.extend(self.slots.get(&first)),
             _ => {}
         }
         self.stalled.extend(self.read_shut.intersection(&self.filled));
@@ -453,8 +465,10 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
     if is_crash {
         return otherwise;
     }
-    let walk = walk(done, before);
     let name = steps.get(at).map_or("", |step| step.name);
+    // Before the step: a send lets go what was held back, and a wait has looked at its set.
+    let earlier = || walk(&done[..at.min(done.len())], before);
+    let walk = walk(done, before);
     let concerns = |files: &BTreeSet<File>| walk.of_step.get(at).is_some_and(|of| !of.is_disjoint(files));
     match () {
         () if concerns(&walk.relayed) => ", after a child",
@@ -475,7 +489,7 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
             ", where a connection was accepted"
         }
         // What the peer has, what is not sent yet, and how the peer's close ends the connection.
-        () if concerns(&walk.heard)
+        () if (concerns(&walk.heard) || name == "send" && concerns(&earlier().heard))
             && (name == "precv"
                 || asks_unsent(&steps[at])
                 || concerns(&walk.hung_up)
@@ -489,6 +503,7 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
         () if matches!(name, "poll" | "select" | "wait") && concerns(&walk.beside) => {
             ", beside a read asleep"
         }
+        () if steps.get(at).is_some_and(|step| earlier().waits_for_both(step)) => ", of both kinds",
         () if matches!(name, "connect" | "recv") && concerns(&walk.connecting) => ", beside a connect asleep",
         () if concerns(&walk.stalled) => ", filled behind a shut end",
         () if name == "psend" && concerns(&walk.full) => ", of a full connection",

@@ -599,8 +599,10 @@ static void s_getopt(struct task *t, const long *a)
         return;
     say(t, " len %d ", (int)len);
     /* A process has another number on each side. */
-    if (a[1] == SOL_SOCKET && a[2] == SO_PEERCRED && len >= 4 && *(int *)value == getpid())
-        *(int *)value = 1;
+    int own = getpid(), same = 1;
+    size_t of_pid = len < sizeof own ? len : sizeof own;
+    if (a[1] == SOL_SOCKET && a[2] == SO_PEERCRED && !memcmp(value, &own, of_pid))
+        memcpy(value, &same, of_pid);
     if (a[4] && a[5] == 0 && len <= sizeof value)
         hex(t, value, len);
 }

@@ -75,6 +75,13 @@ pub const ROWS: &[Row] = &[
                  TCP's.",
     },
     Row {
+        name: "keepalive values of a Multipath TCP socket",
+        kind: CALLS,
+        key: "setsockopt TCP_KEEP*, of Multipath TCP: 0 | -1 EINVAL",
+        reason: "Linux looks at these values only when such a socket has a connection. Here it is one of TCP (RFC \
+                 8684, section 3.7), which looks at once.",
+    },
+    Row {
         name: "reads of nothing from a Multipath TCP socket",
         kind: CALLS,
         key: "rec* of *, of Multipath TCP: *0 | -1 ENOTCONN",
@@ -125,6 +132,14 @@ pub const ROWS: &[Row] = &[
         reason: "Of a poll(2) and a recv(2) or accept(2) of one socket that sleep in two threads, data wakes both; so \
                  does an edge a poll(2) and an epoll_wait(2) of one set. The poll goes on sleeping if the other call \
                  runs first: which does, on either side, is not defined.",
+    },
+    Row {
+        name: "a wait for connections and pipes",
+        kind: Kind::Calls { goes_on: true },
+        key: "epoll_wait, of both kinds: ? ?:0x* | ? ?:0x*",
+        reason: "While connections are ready, a pipe, eventfd or UNIX socket that becomes ready is told of in the \
+                 eighth wait at the latest (LAUNCHER.md, `Descriptors`): a wait that finds connections seldom asks \
+                 the kernel as well.",
     },
     Row {
         name: "a connect beside a read",
@@ -190,6 +205,12 @@ pub const ROWS: &[Row] = &[
         key: "bind to the loopback*, once connected: 0 | -1 EADDRNOTAVAIL",
         reason: "A socket that was connected over the link stays the stack's, which does not have the addresses of the \
                  kernel's loopback (LAUNCHER.md). bind(2) of a new socket succeeds there.",
+    },
+    Row {
+        name: "a taken port of the loopback after a connection over the link",
+        kind: CALLS,
+        key: "bind to the loopback*, once connected: -1 EADDRINUSE | -1 EADDRNOTAVAIL",
+        reason: "As the row before (LAUNCHER.md): at an address that is not there no port is looked for.",
     },
     Row {
         name: "the loopback beside a connection that was accepted",

@@ -391,3 +391,34 @@ fn a_peer_that_reads_no_more_meets_data_that_was_held_back() {
         assert_eq!(circumstance(&steps, 10, &["10: 0".to_owned()], false), expected);
     }
 }
+
+#[test]
+fn the_send_behind_a_peers_close_tells_of_what_was_held_back() {
+    for (held, expected) in [(0x8000, ", data held back"), (0, "")] {
+        let held = [0, 5, held, 0, 0];
+        let rest: [(&str, &[i64]); 4] =
+            [("send", &held), ("psend", &[1, 5, 0]), ("pclose", &[1, 0]), ("send", &[0, 5, 0, 0, 0])];
+        let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+        assert_eq!(circumstance(&steps, 10, &["9: done".to_owned()], false), expected);
+    }
+}
+
+/// The first wait after a change asks the kernel, too, and so does one for a set of one kind.
+#[test]
+fn a_later_wait_for_connections_and_pipes_is_of_both_kinds() {
+    let rest: [(&str, &[i64]); 7] = [
+        ("pair", &[2, 3, 2049]),
+        ("epoll", &[4, 0]),
+        ("ctl", &[4, 1, 0, 5, 0]),
+        ("ctl", &[4, 1, 2, 5, 0]),
+        ("wait", &[4, 8, 0, 0, 0]),
+        ("close", &[3]),
+        ("wait", &[4, 8, 0, 0, 0]),
+    ];
+    let both = steps(&[&BEGIN[..], &rest[..]].concat());
+    let of = |steps: &[Step], at| circumstance(steps, at, &["12: 0".to_owned()], false);
+    assert_eq!([11, 13].map(|at| of(&both, at)), ["", ", of both kinds"]);
+    let mut one = both.clone();
+    one[10].args[2] = 1;
+    assert_eq!(of(&one, 13), "");
+}
