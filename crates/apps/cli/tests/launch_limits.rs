@@ -4,8 +4,9 @@
 //!
 //! Needs root for network namespaces; without it every test says that it was skipped.
 
-use bench::bed::{Bed, CLIENT_BASE, SERVER_ADDR, Server};
+use bench::bed::{Bed, CLIENT_BASE, SERVER_ADDR, Server, serving};
 use std::path::Path;
+use std::process::Command;
 
 const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
 
@@ -231,4 +232,86 @@ fn a_stack_takes_little_address_space() {
     let launched = [&["run", "--require", "--quiet", "--link", "nic:ms0", "--"][..], &python].concat();
     let ours = size(MILLSTREAM, &launched);
     assert!(ours < plain + 70, "{ours} MB, and {plain} without a stack");
+}
+
+/// `PORT`: counts how often the lowest free number is not what dup, open, socket and accept get, until two clients have
+/// come, of which the first is reset.
+const LOWEST: &str = "
+import os, select, socket, sys
+s = socket.create_server(('', int(sys.argv[1])))
+s.setblocking(False)
+select.select([s], [], [], 0)
+free = os.dup(0)
+os.close(free)
+wrong, all, kept = {}, 0, []
+def got(call, fd):
+    global all
+    all += 1
+    if fd != free + len(kept):
+        wrong[call] = wrong.get(call, 0) + 1
+    return fd
+print('ready', flush=True)
+while len(kept) < 2:
+    for _ in range(100):
+        os.close(got('dup', os.dup(0)))
+    os.close(got('open', os.open('/dev/null', os.O_RDONLY)))
+    u = socket.socket(socket.AF_UNIX)
+    got('socket', u.fileno())
+    u.close()
+    try:
+        c = s.accept()[0]
+        got('accept', c.fileno())
+        kept.append(c)
+    except BlockingIOError:
+        pass
+print(wrong, all > 1000, flush=True)
+";
+
+/// Connects, and is reset.
+const RESETS: &str = "
+import socket, struct, sys
+c = socket.create_connection((sys.argv[1], int(sys.argv[2])), 20)
+c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+c.close()
+";
+
+/// Asks for the metrics.
+const MEASURES: &str = "
+import sys, urllib.request
+print(urllib.request.urlopen('http://127.0.0.1:' + sys.argv[1], timeout=20).status)
+";
+
+/// Programs close 0 and open a file, and servers close everything from 3 on and count.
+#[test]
+fn the_lowest_free_number_is_the_programs() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let errors = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("errors-{}", std::process::id()));
+    let directory = format!("blackbox_on_error={}", errors.display());
+    let settings = ["--set", "metrics=127.0.0.1:9351", "--set", "blackbox=10", "--set", &directory];
+    let launch = ["run", "--require", "--quiet", "--link", "nic:ms0"];
+    let args = [&launch[..], &settings, &["--", "python3", "-u", "-c", LOWEST, "9350"]].concat();
+    // On every CPU: threads of the stack run beside the program.
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &bed.server, MILLSTREAM]).args(args).env("MILLSTREAM_RUN", &bed.dir);
+    let server = serving(command).expect("it starts");
+    let run = format!("MILLSTREAM_RUN={}", bed.dir.display());
+    let ask = |program: &str, args: &[&str]| {
+        let all = [&[&run, program], args].concat();
+        bed.in_ns_within(&bed.server, 30, "env", &all).expect("it answers")
+    };
+    for _ in 0..10 {
+        for what in ["ss", "stat", "sysctl"] {
+            let all: &[&str] = if what == "sysctl" { &[what, "-a"] } else { &[what] };
+            assert!(!ask(MILLSTREAM, all).is_empty(), "{what}");
+        }
+        assert_eq!(ask("python3", &["-c", MEASURES, "9351"]), "200\n");
+    }
+    for _ in 0..2 {
+        bed.in_ns_within(&bed.client, 30, "python3", &["-c", RESETS, SERVER_ADDR, "9350"])
+            .expect("it connects");
+    }
+    assert_eq!(server.wait().expect("it ends"), "{} True\n");
+    let written = std::fs::read_dir(&errors).expect("a directory").count();
+    assert!(written > 0, "no record of a connection that was reset");
+    std::fs::remove_dir_all(&errors).expect("it goes");
 }

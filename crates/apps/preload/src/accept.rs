@@ -15,52 +15,68 @@ use sock::{Errno, Sockets, address};
 use std::ptr::null;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// A number of the kernel's for a connection that is accepted next; kept from one that did not come.
-static SPARE: AtomicI32 = AtomicI32::new(NONE);
-
 /// Which all these are copies of: a socket of the kernel's that is nothing yet.
 static MODEL: AtomicI32 = AtomicI32::new(NONE);
 
 /// This process is a child: what it has of these is closed.
 pub(crate) fn forked() {
     MODEL.store(NONE, Ordering::Release);
-    let kept = SPARE.swap(NONE, Ordering::AcqRel);
-    if kept != NONE {
-        // SAFETY: a descriptor of ours that nothing else uses.
-        unsafe { real::close(kept) };
+}
+
+/// A number of the kernel's for a connection that is about to be accepted. The program has it again if none comes.
+struct Number(c_int);
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        // SAFETY: a descriptor of this process's that nothing else uses.
+        unsafe { real::close(self.0) };
     }
 }
 
-fn spare() -> Result<c_int, Refused> {
-    let kept = SPARE.swap(NONE, Ordering::AcqRel);
-    if kept != NONE {
-        return Ok(kept);
-    }
-    let known = MODEL.load(Ordering::Acquire);
-    let model = if known == NONE { threads::hidden(kernel::blank()?) } else { known };
-    // SAFETY: numbers alone.
-    let fd = unsafe { real::fcntl(model, libc::F_DUPFD_CLOEXEC, 0) };
-    let why = errno();
-    if known == NONE && fd < 0 {
-        // The last number that was free: nothing is left for copies.
-        table::remove_hidden(model);
-        if (model as u64) < limit::soft() {
-            return Ok(model);
+impl Number {
+    /// Takes the lowest one that is free.
+    fn take() -> Result<Number, Refused> {
+        let known = MODEL.load(Ordering::Acquire);
+        let model = if known == NONE { threads::hidden(kernel::blank()?) } else { known };
+        // SAFETY: numbers alone.
+        let fd = unsafe { real::fcntl(model, libc::F_DUPFD_CLOEXEC, 0) };
+        let why = errno();
+        if known == NONE && fd < 0 {
+            // The last number that was free: nothing is left for copies.
+            table::remove_hidden(model);
+            if (model as u64) < limit::soft() {
+                return Ok(Number(model));
+            }
+            // SAFETY: a descriptor of ours that nothing else uses.
+            unsafe { real::close(model) };
+        } else if known == NONE {
+            MODEL.store(model, Ordering::Release);
         }
-        // SAFETY: a descriptor of ours that nothing else uses.
-        unsafe { real::close(model) };
-    } else if known == NONE {
-        MODEL.store(model, Ordering::Release);
+        if fd < 0 { Err(Refused(why)) } else { Ok(Number(fd)) }
     }
-    if fd < 0 { Err(Refused(why)) } else { Ok(fd) }
+
+    /// A connection has it.
+    fn keep(self) -> c_int {
+        let fd = self.0;
+        std::mem::forget(self);
+        fd
+    }
 }
 
-fn keep_spare(fd: c_int) {
-    let before = SPARE.swap(fd, Ordering::AcqRel);
-    if before != NONE {
-        // SAFETY: a descriptor of ours that nothing else uses.
-        unsafe { real::close(before) };
+/// Accepts from the kernel's listener, which does not wait; `None` where it would.
+///
+/// # Safety
+/// C's contract of accept4(2).
+unsafe fn kernels(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> Option<c_int> {
+    // SAFETY: the caller's arguments.
+    let other = unsafe { real::accept4(fd, addr, len, flags) };
+    if other < 0 && errno() == libc::EAGAIN {
+        return None;
     }
+    if other >= 0 {
+        report::count_kernels();
+    }
+    Some(other)
 }
 
 pub(crate) unsafe fn accept(
@@ -110,21 +126,23 @@ unsafe fn accept_on(
     let below = listener::listen_below(stack, held, fd)?;
     let listener = below;
     listener::accepts(stack, held, below)?;
-    let number = spare()?;
+    let mut number = Number::take()?;
     let mut accepted = stack.runner.accept(below);
     if accepted == Err(Errno::EAGAIN) {
-        // SAFETY: the caller's arguments; it does not wait.
-        let other = unsafe { real::accept4(fd, addr, len, flags) };
-        if other >= 0 || errno() != libc::EAGAIN || held.is_nonblocking() {
-            keep_spare(number);
-            if other >= 0 {
-                report::count_kernels();
-            }
+        // One of the kernel's gets the number.
+        drop(number);
+        // SAFETY: the caller's arguments.
+        if let Some(other) = unsafe { kernels(fd, addr, len, flags) } {
             return answered(other);
+        }
+        if held.is_nonblocking() {
+            return Err(Refused(libc::EAGAIN));
         }
         let timeout = timeout(stack, below);
         let mut rows = Vec::new();
         loop {
+            // As on Linux, a call that waits has its number.
+            number = Number::take()?;
             let wait = stack.runner.wait_beside(
                 Some(below),
                 timeout,
@@ -141,18 +159,13 @@ unsafe fn accept_on(
                     break;
                 }
                 Err(Ended::Beside) => {
-                    // SAFETY: as above.
-                    let other = unsafe { real::accept4(fd, addr, len, flags) };
-                    if other >= 0 || errno() != libc::EAGAIN {
-                        keep_spare(number);
-                        if other >= 0 {
-                            report::count_kernels();
-                        }
+                    drop(number);
+                    // SAFETY: the caller's arguments.
+                    if let Some(other) = unsafe { kernels(fd, addr, len, flags) } {
                         return answered(other);
                     }
                 }
                 Err(ended) => {
-                    keep_spare(number);
                     return Err(Refused(match ended {
                         Ended::Signal => libc::EINTR,
                         Ended::Failed(errno) => errno.raw(),
@@ -162,13 +175,7 @@ unsafe fn accept_on(
             }
         }
     }
-    let (below, peer) = match accepted {
-        Ok(accepted) => accepted,
-        Err(errno) => {
-            keep_spare(number);
-            return Err(errno.into());
-        }
-    };
+    let (below, peer) = accepted?;
     if listener::has_accepted(stack, held, listener) {
         epoll::ask_again(held);
     }
@@ -177,11 +184,10 @@ unsafe fn accept_on(
     if let Err(refused) = unsafe { capi::memory::has_room(addr, len, bytes.len()) } {
         // As on Linux, a connection whose address cannot be told is closed.
         stack::close(below);
-        keep_spare(number);
         return Err(refused);
     }
     // SAFETY: C's contract for `addr` and `len`, which were looked at.
-    unsafe { finish_accept(stack, held, number, below, flags, (&bytes, addr, len)) }
+    unsafe { finish_accept(stack, held, number.keep(), below, flags, (&bytes, addr, len)) }
 }
 
 /// An accepted connection gets its number and its flags, and the program the peer's name.

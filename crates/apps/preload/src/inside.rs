@@ -52,6 +52,19 @@ pub(crate) fn outside<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
+/// Added to how deep a thread is inside that has descriptors of its own.
+const APART: u32 = 1 << 31;
+
+/// Does the calling thread have descriptors of its own? Their numbers mean nothing to the table.
+pub(crate) fn is_apart() -> bool {
+    INSIDE.get() >= APART
+}
+
+/// The calling thread has descriptors of its own from now on.
+pub(crate) fn stay_apart() {
+    INSIDE.set(INSIDE.get() | APART);
+}
+
 /// The calling thread is ours for good.
 pub(crate) fn stay_inside() {
     INSIDE.set(INSIDE.get() + 1);

@@ -1,6 +1,6 @@
 //! The way round the C library's functions, syscall(2): calls by their numbers go to the functions of their names.
 
-use crate::boundary::{is_inside, say, set_errno};
+use crate::boundary::{is_inside, say, set_errno, stay_apart};
 use crate::threads::hidden;
 use crate::{fork, hooks, limit, real, stack};
 use capi::memory::is_nowhere;
@@ -27,6 +27,13 @@ pub(crate) unsafe fn syscall(
         // SAFETY: the caller's arguments.
         let call = || unsafe { real::syscall(number, a, b, c, d, e, f) };
         let opens = OPENS.contains(&number) || number == libc::SYS_bpf && BPF_OPENS.contains(&a);
+        if number == libc::SYS_close_range && c == c_long::from(libc::CLOSE_RANGE_UNSHARE) {
+            let done = call();
+            if done == 0 {
+                stay_apart();
+            }
+            return done;
+        }
         return if opens { hidden(limit::own(|| call() as c_int)).into() } else { call() };
     }
     let (fd, int) = (a as c_int, |value: c_long| value as c_int);

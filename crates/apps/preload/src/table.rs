@@ -4,6 +4,7 @@
 //! Descriptions are never unmapped, only used again, so that a look-up which is overtaken by a close finds memory of
 //! the same kind: it takes a description only if a thread still uses it, and looks whether the slot still says so.
 
+use crate::boundary::is_apart;
 use crate::description::Description;
 use crate::real;
 use crate::signals;
@@ -89,7 +90,7 @@ pub(crate) fn look(fd: c_int) -> Place {
     let Some(slot) = slot(fd) else { return Place::Kernel };
     loop {
         let found = slot.load(Ordering::Acquire);
-        if found.is_null() {
+        if found.is_null() || is_apart() {
             return Place::Kernel;
         }
         if found == hidden() {

@@ -2,7 +2,7 @@
 //! for numbers, and its threads take no signals.
 
 use crate::calls::{Destructor, Start};
-use crate::inside::{is_inside, stay_inside};
+use crate::inside::{is_apart, is_inside, stay_apart, stay_inside};
 use crate::{limit, real, table};
 pub(crate) use capi::host::undisturbed;
 use libc::{c_char, c_int, c_uint, c_void, pthread_attr_t, pthread_t};
@@ -13,9 +13,10 @@ use std::sync::{Arc, Barrier};
 /// How many of the highest numbers are the stack's, at least; of few numbers, half.
 const HIGH: c_int = 256;
 
-/// A descriptor of the stack's own moves to a high number and is hidden. A failure stays one.
+/// A descriptor of the stack's own moves to a high number and is hidden. A failure stays one, and so does what a thread
+/// opens in a table of its own.
 pub(crate) fn hidden(fd: c_int) -> c_int {
-    if fd < 0 {
+    if fd < 0 || is_apart() {
         return fd;
     }
     // SAFETY: numbers alone.
@@ -62,6 +63,8 @@ struct Ours {
     sets: Option<Sets>,
     /// Its creator and the thread meet here when the thread has its sets.
     has_sets: Arc<Barrier>,
+    /// It shares the descriptors of a thread that has its own.
+    apart: bool,
 }
 
 thread_local! {
@@ -111,8 +114,11 @@ fn run(start: Start, arg: *mut c_void) -> *mut c_void {
 
 extern "C" fn begin(ours: *mut c_void) -> *mut c_void {
     // SAFETY: what `pthread_create` below has made, once.
-    let Ours { start, arg, sets, has_sets } = *unsafe { Box::from_raw(ours.cast::<Ours>()) };
+    let Ours { start, arg, sets, has_sets, apart } = *unsafe { Box::from_raw(ours.cast::<Ours>()) };
     stay_inside();
+    if apart {
+        stay_apart();
+    }
     if let Some(sets) = sets {
         make_threads_with(sets);
         // Where the kernel refuses this, it refuses the program's own call alike, and all threads keep what they have:
@@ -135,7 +141,7 @@ pub(crate) unsafe fn pthread_create(
         return unsafe { real::pthread_create(thread, attributes, start, arg) };
     }
     let (sets, has_sets) = (SETS.get(), Arc::new(Barrier::new(2)));
-    let ours = Ours { start, arg, sets, has_sets: Arc::clone(&has_sets) };
+    let ours = Ours { start, arg, sets, has_sets: Arc::clone(&has_sets), apart: is_apart() };
     let ours = Box::into_raw(Box::new(ours)).cast::<c_void>();
     // SAFETY: the caller's arguments, and what `begin` takes.
     let failed = undisturbed(|| unsafe { real::pthread_create(thread, attributes, begin, ours) });

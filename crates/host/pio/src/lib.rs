@@ -2,6 +2,7 @@
 //!
 //! One of the seven crates where `unsafe` lives.
 
+pub mod apart;
 pub mod child;
 #[cfg(feature = "dpdk")]
 mod dpdk;

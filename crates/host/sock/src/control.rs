@@ -17,7 +17,7 @@ pub(crate) use capture::wall_clock;
 pub use places::Places;
 
 use crate::Engine;
-use crate::clients::in_thread;
+use crate::clients::{Answer, desk, in_thread};
 use crate::metrics;
 use crate::net::Stack;
 use crate::open::{Opened, Tap};
@@ -25,12 +25,13 @@ use crate::settings::ControlLevel;
 use crate::sockets::Sockets;
 use crate::tree::{Access, Node, Tree, TreeError};
 use base::Duration;
-use pio::unix_socket;
+use pio::{apart, unix_socket};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 
 /// Clients that are answered at once; others are told to ask again.
@@ -70,7 +71,20 @@ struct Shared {
     tree: Weak<Tree>,
     taps: Vec<Tap>,
     level: ControlLevel,
-    clients: AtomicUsize,
+}
+
+/// A client's question.
+struct Question {
+    user: u32,
+    line: String,
+    answer: Answer,
+}
+
+/// State of the threads that have the clients.
+struct Clients {
+    tree: Weak<Tree>,
+    count: AtomicUsize,
+    desk: Sender<Question>,
 }
 
 /// Answers questions about what was opened on this process's control socket, from threads of their own.
@@ -100,48 +114,54 @@ pub fn serve_in(opened: &Opened, places: &Places) -> std::io::Result<Control> {
         // A socket of this number is left over from a process that has long gone.
         _ => {}
     }
-    let listener = unix_socket::listen_privately(&path)
-        .map_err(|e| std::io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
     let shared = Arc::new(Shared {
         stacks: opened.stacks.iter().map(Arc::downgrade).collect(),
         tree: Arc::downgrade(&opened.tree),
         taps: opened.taps.clone(),
         level: opened.control,
-        clients: AtomicUsize::new(0),
     });
-    let control = Control { path: Some(path), stop: stop.clone() };
-    std::thread::Builder::new()
-        .name("millstream-control".into())
-        .spawn(move || accept(&listener, &shared, &stop))?;
-    Ok(control)
+    let desk = desk("millstream-asked", move |question| {
+        let shared = shared.clone();
+        // A client that leaves before its answer loses the answer and nothing else.
+        in_thread("millstream-asked", question, move |question| drop(shared.serve(question)));
+    })?;
+    let clients = Arc::new(Clients { tree: Arc::downgrade(&opened.tree), count: AtomicUsize::new(0), desk });
+    let (place, ended) = (path.clone(), stop.clone());
+    let listen = move || {
+        let listener = unix_socket::listen_privately(&place);
+        let told = |e: std::io::Error| std::io::Error::new(e.kind(), format!("{}: {e}", place.display()));
+        listener.map(|listener| (listener, ())).map_err(told)
+    };
+    apart::spawn("millstream-control", listen, move |listener| accept(&listener, &clients, &ended))?;
+    Ok(Control { path: Some(path), stop })
 }
 
 /// Accepts clients until the stacks are gone.
-fn accept(listener: &UnixListener, shared: &Arc<Shared>, stop: &AtomicBool) {
+fn accept(listener: &UnixListener, clients: &Arc<Clients>, stop: &AtomicBool) {
     loop {
         let client = listener.accept();
-        if stop.load(Ordering::Acquire) || shared.tree.strong_count() == 0 {
+        if stop.load(Ordering::Acquire) || clients.tree.strong_count() == 0 {
             return;
         }
         match client {
-            Ok((client, _)) => admit(shared, client),
+            Ok((client, _)) => admit(clients, client),
             Err(_) => std::thread::sleep(PAUSE),
         }
     }
 }
 
 /// Gives a client a thread, unless too many have one.
-fn admit(shared: &Arc<Shared>, client: UnixStream) {
-    if shared.clients.fetch_add(1, Ordering::AcqRel) >= CLIENTS_MAX {
-        shared.clients.fetch_sub(1, Ordering::AcqRel);
+fn admit(clients: &Arc<Clients>, client: UnixStream) {
+    if clients.count.fetch_add(1, Ordering::AcqRel) >= CLIENTS_MAX {
+        clients.count.fetch_sub(1, Ordering::AcqRel);
         busy(client);
         return;
     }
-    let shared = shared.clone();
+    let clients = clients.clone();
     in_thread("millstream-control", client, move |client| {
         // A client that leaves before its answer loses the answer and nothing else.
-        let _ = shared.serve(client);
-        shared.clients.fetch_sub(1, Ordering::AcqRel);
+        let _ = clients.serve(client);
+        clients.count.fetch_sub(1, Ordering::AcqRel);
     });
 }
 
@@ -152,7 +172,7 @@ fn busy(mut client: UnixStream) {
     let _ = refuse(&mut client, "as many questions as may be are being answered; ask again");
 }
 
-impl Shared {
+impl Clients {
     fn serve(&self, mut client: UnixStream) -> std::io::Result<()> {
         client.set_read_timeout(Some(SILENCE))?;
         client.set_write_timeout(Some(STALL))?;
@@ -161,11 +181,21 @@ impl Shared {
             Ok(line) => line,
             Err(why) => return refuse(&mut client, &why),
         };
+        let (answer, pieces) = Answer::new();
+        let asked = self.desk.send(Question { user, line, answer });
+        // The desk is there as long as something can ask it.
+        debug_assert!(asked.is_ok(), "the desk has ended");
+        pieces.iter().try_for_each(|piece| client.write_all(&piece))
+    }
+}
+
+impl Shared {
+    fn serve(&self, Question { user, line, mut answer }: Question) -> std::io::Result<()> {
         let own = unix_socket::own_user();
         if ![0, own].contains(&user) {
             let (own, other) = (unix_socket::user_name(own), unix_socket::user_name(user));
             return refuse(
-                &mut client,
+                &mut answer,
                 &format!(
                     "this stack is {own}'s and does not answer {other} (number {user}): ask as {own}, or with sudo"
                 ),
@@ -174,7 +204,7 @@ impl Shared {
         // Not before there is a question: a client that is silent keeps no stack alive.
         let stacks: Option<Vec<Stack>> = self.stacks.iter().map(Weak::upgrade).collect();
         let (Some(stacks), Some(tree)) = (stacks, self.tree.upgrade()) else { return Ok(()) };
-        answer(&stacks, &self.taps, &tree, self.level, &line, client)
+        reply(&stacks, &self.taps, &tree, self.level, &line, answer)
     }
 }
 
@@ -196,7 +226,7 @@ fn question(client: &mut UnixStream) -> Result<String, String> {
 }
 
 /// Refuses what the setting `control` does not allow.
-fn needs(client: &mut UnixStream, level: ControlLevel, wanted: ControlLevel) -> std::io::Result<bool> {
+fn needs(client: &mut Answer, level: ControlLevel, wanted: ControlLevel) -> std::io::Result<bool> {
     if level >= wanted {
         return Ok(true);
     }
@@ -213,13 +243,13 @@ fn needs(client: &mut UnixStream, level: ControlLevel, wanted: ControlLevel) -> 
     Ok(false)
 }
 
-fn answer(
+fn reply(
     stacks: &[Stack],
     taps: &[Tap],
     tree: &Tree,
     level: ControlLevel,
     line: &str,
-    mut client: UnixStream,
+    mut client: Answer,
 ) -> std::io::Result<()> {
     if let Some(rest) = line.trim().strip_prefix("sysctl") {
         return sysctl(tree, level, rest.trim(), &mut client);
@@ -249,7 +279,7 @@ fn answer(
 
 /// `NAME=VALUE` sets and tells what was before and what is now; a name or prefix lists what is there, and nothing at
 /// all lists everything.
-fn sysctl(tree: &Tree, level: ControlLevel, line: &str, client: &mut UnixStream) -> std::io::Result<()> {
+fn sysctl(tree: &Tree, level: ControlLevel, line: &str, client: &mut Answer) -> std::io::Result<()> {
     let outcome = match line.split_once('=') {
         Some((name, value)) => {
             let (name, value) = (name.trim(), value.trim());
@@ -292,7 +322,7 @@ fn values(tree: &Tree, prefix: &str) -> Result<Vec<Value>, TreeError> {
     tree.list(prefix)?.into_iter().map(line).collect()
 }
 
-fn refuse(client: &mut UnixStream, why: &str) -> std::io::Result<()> {
+fn refuse(client: &mut impl Write, why: &str) -> std::io::Result<()> {
     client.write_all(format!("{}\n", json!({ "error": why })).as_bytes())
 }
 

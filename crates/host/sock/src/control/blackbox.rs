@@ -2,17 +2,17 @@
 
 use super::refuse;
 use crate::Engine;
+use crate::clients::Answer;
 use crate::net::Stack;
 use base::{Endpoint, FlowKey};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::net::UnixStream;
 use tcp::Incident;
 use trace::blackbox::{BlackBox, Record, Ring, Segment, Size, What};
 
 /// Answers `on RECORDS`, `off`, or `lines` and `records`, each of all connections or of `LOCAL REMOTE`.
-pub(super) fn answer(stacks: &[Stack], client: &mut UnixStream, words: &[&str]) -> std::io::Result<()> {
+pub(super) fn answer(stacks: &[Stack], client: &mut Answer, words: &[&str]) -> std::io::Result<()> {
     match *words {
         ["on", records] => match records.parse() {
             Ok(records) => switch(stacks, Some(Size { records, ..Size::default() })),
@@ -64,7 +64,7 @@ fn switch(stacks: &[Stack], size: Option<Size>) -> std::io::Result<()> {
 /// One object a ring. The rings are copied while the core waits, and written down when it goes on.
 fn tell(
     stacks: &[Stack],
-    client: &mut UnixStream,
+    client: &mut Answer,
     flow: Option<&FlowKey>,
     content: fn(&Ring) -> (&'static str, Value),
 ) -> std::io::Result<()> {

@@ -1,12 +1,12 @@
 //! `capture`: what passes the taps, as a file.
 
 use super::refuse;
+use crate::clients::Answer;
 use crate::clock::{Clock, SystemClock};
 use crate::net::Stack;
 use crate::open::Tap;
 use base::{Duration, Instant};
 use std::io::Write;
-use std::os::unix::net::UnixStream;
 use wire::pcap::LinkType;
 
 /// Bytes kept of a packet, and bytes that may wait for the writer.
@@ -18,7 +18,7 @@ const ROOM: usize = 8 << 20;
 pub(super) fn answer(
     stacks: &[Stack],
     taps: &[Tap],
-    client: &mut UnixStream,
+    client: &mut Answer,
     seconds: &str,
     state: bool,
 ) -> std::io::Result<()> {
@@ -47,7 +47,7 @@ fn link_of(tap: &Tap) -> LinkType {
 
 fn record(
     taps: &[Tap],
-    client: &mut UnixStream,
+    client: &mut Answer,
     time: Duration,
     captures: &mut [trace::Capture],
 ) -> std::io::Result<()> {
@@ -64,7 +64,7 @@ fn record(
             let drain = if over { trace::Capture::finish } else { trace::Capture::drain };
             drain(capture, interface as u32, &mut out);
         }
-        let sent = client.write_all(&out);
+        let sent = client.write_all(&out).and_then(|()| client.flush());
         out.clear();
         if over || sent.is_err() {
             break sent;

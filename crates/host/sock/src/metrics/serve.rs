@@ -2,14 +2,16 @@
 //! costs a bounded number of threads, seconds and looks at the cores.
 
 use super::{CONTENT_TYPE, text};
-use crate::clients::in_thread;
+use crate::clients::{desk, in_thread};
 use crate::clock::{Clock, SystemClock};
 use crate::net::Stack;
 use crate::sockets::Sockets;
 use base::{Duration, Instant};
+use pio::apart;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Clients answered at once; others are refused.
@@ -44,7 +46,7 @@ impl Drop for Serving {
 
 /// State that the threads share.
 struct Shared {
-    stacks: Vec<Weak<dyn Sockets>>,
+    desk: Sender<SyncSender<Arc<String>>>,
     clock: Mutex<SystemClock>,
     text: Mutex<Option<(Instant, Arc<String>)>>,
     clients: AtomicUsize,
@@ -55,18 +57,28 @@ struct Shared {
 /// # Errors
 /// The address is not one, or taken.
 pub fn serve(address: &str, stacks: &[Stack]) -> io::Result<Serving> {
-    let listener = TcpListener::bind(address)?;
-    let serving = Serving { address: listener.local_addr()?, stop: Arc::default() };
-    let stop = serving.stop.clone();
+    let stacks: Vec<Weak<dyn Sockets>> = stacks.iter().map(Arc::downgrade).collect();
+    let desk = desk("millstream-asked", move |wants: SyncSender<Arc<String>>| {
+        let stacks: Vec<Stack> = stacks.iter().filter_map(Weak::upgrade).collect();
+        // A client that leaves before the answer does no harm.
+        let _ = wants.send(Arc::new(text(&stacks)));
+    })?;
     let shared = Arc::new(Shared {
-        stacks: stacks.iter().map(Arc::downgrade).collect(),
+        desk,
         clock: Mutex::new(SystemClock::new()),
         text: Mutex::new(None),
         clients: AtomicUsize::new(0),
     });
-    std::thread::Builder::new().name("millstream-metrics".into()).spawn(move || {
+    let stop = Arc::<AtomicBool>::default();
+    let (ended, addresses) = (stop.clone(), address.to_socket_addrs()?.collect::<Vec<_>>());
+    let listen = move || {
+        let listener = TcpListener::bind(&addresses[..])?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    let address = apart::spawn("millstream-metrics", listen, move |listener| {
         for client in listener.incoming() {
-            if stop.load(Ordering::Acquire) {
+            if ended.load(Ordering::Acquire) {
                 return;
             }
             match client {
@@ -76,7 +88,7 @@ pub fn serve(address: &str, stacks: &[Stack]) -> io::Result<Serving> {
             }
         }
     })?;
-    Ok(serving)
+    Ok(Serving { address, stop })
 }
 
 /// A thread for a client, if there are not too many already.
@@ -159,8 +171,9 @@ impl Shared {
         {
             return text.clone();
         }
-        let stacks: Vec<Stack> = self.stacks.iter().filter_map(Weak::upgrade).collect();
-        let fresh = Arc::new(text(&stacks));
+        let (wants, made) = sync_channel(1);
+        // The desk is there as long as something can ask it.
+        let fresh = self.desk.send(wants).ok().and_then(|()| made.recv().ok()).unwrap_or_default();
         *last = Some((now, fresh.clone()));
         fresh
     }

@@ -1,6 +1,7 @@
 //! Records of connections that died by an error, as files in a directory: written by a thread of their own.
 
 use super::ring::Ring;
+use pio::apart;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
@@ -56,9 +57,7 @@ impl Files {
         let (queue, dumps) = sync_channel(WAITING);
         let counts = Arc::<Counts>::default();
         let (directory, mine) = (directory.to_path_buf(), counts.clone());
-        std::thread::Builder::new()
-            .name("millstream-blackbox".into())
-            .spawn(move || write_all(&directory, &dumps, &mine))?;
+        apart::spawn("millstream-blackbox", || Ok(((), ())), move |()| write_all(&directory, &dumps, &mine))?;
         Ok(Files { queue, counts })
     }
 }
