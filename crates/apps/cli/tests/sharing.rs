@@ -74,6 +74,59 @@ fn even(answers: &[usize], lengths: &[usize]) {
     assert!(shares.iter().all(|share| (fair / 2..=2 * fair).contains(share)), "{shares:?}");
 }
 
+/// `PORT`: as NSD, listens as root, gives that up, and makes two workers that wait and accept.
+const GIVES_UP_ROOT: &str = "
+import os, select, socket, sys
+s = socket.create_server(('', int(sys.argv[1])), backlog=50)
+s.setblocking(False)
+os.setgroups([])
+os.setuid(65534)
+parent = os.getpid()
+def work(number):
+    set = select.epoll()
+    set.register(s, select.EPOLLIN)
+    while os.getppid() == parent:
+        set.poll(0.2)
+        try:
+            c, peer = s.accept()
+        except BlockingIOError:
+            continue
+        c.setblocking(True)
+        c.sendall(c.recv(100) + b' %d %s' % (number, peer[0].encode()))
+        c.close()
+    os._exit(0)
+for number in range(2):
+    if os.fork() == 0:
+        work(number)
+print('ready', flush=True)
+os.wait()
+";
+
+/// `ADDRESS PORT TIMES`: asks so often, and prints which workers answered.
+const ASKS_WORKERS: &str = "
+import socket, sys
+heard = set()
+for attempt in range(int(sys.argv[3])):
+    c = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)
+    c.sendall(b'hello')
+    said, number, peer = c.makefile().read().split()
+    assert (said, peer) == ('hello', c.getsockname()[0])
+    heard.add(number)
+print(*sorted(heard))
+";
+
+#[test]
+fn workers_of_a_parent_that_has_given_up_root_have_its_port() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let program = ["python3", "-u", "-c", GIVES_UP_ROOT, "53"];
+    let args = [&["run", "--require", "--quiet", "--link", "nic:ms0", "--"][..], &program].concat();
+    let server = bed.start(&bed.server, Path::new(MILLSTREAM), &args).expect("it starts");
+    let ask = |ns, to, times| bed.in_ns_within(ns, 60, "python3", &["-c", ASKS_WORKERS, to, "53", times]);
+    assert_eq!(ask(&bed.client, SERVER_ADDR, "40").as_deref(), Ok("0 1\n"));
+    assert!(ask(&bed.server, "127.0.0.1", "4").is_ok());
+    server.kill().expect("it ends");
+}
+
 /// A worker that answers with `length` bytes.
 fn worker(bed: &Bed, link: &str, length: usize) -> Server {
     let length = length.to_string();

@@ -10,6 +10,17 @@ use libc::c_int;
 use sock::address::{self, Named};
 use sock::{Errno, Role, Sockets};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// This process, or one that it was copied from, has given up root with listeners on the stack.
+pub(crate) static LISTENED_AS_ROOT: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if the ports of this process's first listeners, or of those that it has inherited, were taken as root,
+/// which it is no more: the kernel lets no other user share them.
+pub(crate) fn listened_as_root() -> bool {
+    // SAFETY: takes nothing.
+    LISTENED_AS_ROOT.load(Ordering::Relaxed) && unsafe { libc::geteuid() } != 0
+}
 
 /// A listener listens on the stack, too, and its connections are asked for; its descriptor there.
 pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {

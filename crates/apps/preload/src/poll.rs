@@ -142,6 +142,7 @@ fn split(rows: &[pollfd]) -> Outcome<Split> {
             }
             Place::Ours(held) => {
                 relay::settle(&held)?;
+                relay::settle_listener(&held, row.fd)?;
                 held
             }
         };

@@ -100,11 +100,16 @@ fn change_with_link(user: uid_t, call: impl FnOnce() -> c_int) -> c_int {
     // Later they may not be opened any more.
     report::open();
     keep_log(settings);
-    if listen_now() || !stack::is_copy() {
+    let listens = listen_now();
+    let done = if listens || !stack::is_copy() {
         sock::give_up_root(&settings.link, call)
     } else {
         note(&LEFT_ROOT, call())
+    };
+    if done == 0 {
+        listener::LISTENED_AS_ROOT.fetch_or(listens, Ordering::Relaxed);
     }
+    done
 }
 
 pub(crate) unsafe fn setuid(user: uid_t) -> c_int {

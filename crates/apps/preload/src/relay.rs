@@ -12,16 +12,13 @@ mod ports;
 mod tests;
 mod wire;
 
-use crate::bell;
 use crate::boundary::{Refused, errno, inside, say};
 use crate::description::{Description, Kind, NONE, Relayed};
-use crate::kernel;
 use crate::pump::{self, Pump, ROOM};
-use crate::real;
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held};
-use crate::threads;
+use crate::{bell, kernel, listener, real, threads};
 use ask::{
     Question, begin_channel, both_names, discard, hear_child, is_whole, lend_of, refuse, request, tell, words,
 };
@@ -30,7 +27,7 @@ use libc::{c_int, c_void, epoll_event};
 use mark::raw_names;
 pub(crate) use mark::{Mark, named_pair, names_of, stand_in};
 use ports::{KERNELS, LISTENER, PORTS, Port, Wanted};
-pub(crate) use ports::{accept, connect, is_listener, listen};
+pub(crate) use ports::{accept, connect, is_listener, listen, settle_listener};
 use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -105,9 +102,10 @@ impl Heirs {
         self.childs
     }
 
-    /// A channel about these connections; `None` if there are none, or no descriptors: then the child finds them gone.
+    /// A channel about these connections, and about listeners whose ports the child cannot share; `None` if there are
+    /// none, or no descriptors: then the child finds them gone.
     pub(crate) fn of(streams: &[Held]) -> Option<Heirs> {
-        if streams.is_empty() {
+        if streams.is_empty() && !listener::listened_as_root() {
             return None;
         }
         let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;

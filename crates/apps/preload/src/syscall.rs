@@ -1,6 +1,7 @@
 //! The way round the C library's functions, syscall(2): calls by their numbers go to the functions of their names.
 
-use crate::boundary::{is_inside, say, set_errno, stay_apart};
+use crate::boundary::{is_inside, say, set_errno};
+use crate::inside::stay_apart;
 use crate::threads::hidden;
 use crate::{fork, hooks, limit, real, stack};
 use capi::memory::is_nowhere;

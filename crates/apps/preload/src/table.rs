@@ -4,7 +4,7 @@
 //! Descriptions are never unmapped, only used again, so that a look-up which is overtaken by a close finds memory of
 //! the same kind: it takes a description only if a thread still uses it, and looks whether the slot still says so.
 
-use crate::boundary::is_apart;
+use crate::inside::is_apart;
 use crate::description::Description;
 use crate::real;
 use crate::signals;

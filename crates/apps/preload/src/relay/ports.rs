@@ -10,7 +10,7 @@ use super::ask::{HEAD, discard};
 use super::{Child, NAME, REQUEST, Relay, Request, begin_channel, both_names, channel, raw_names};
 use super::{close, is_whole, lend_of, named_pair, receive, receive_once, send};
 use crate::boundary::{Outcome, Refused, errno, inside};
-use crate::description::{Description, Kind, Lent, NONE, Relayed};
+use crate::description::{Description, Family as Kin, Kind, Lent, NONE, Relayed};
 use crate::pump::Pump;
 use crate::real;
 use crate::table::{self, Held};
@@ -20,6 +20,7 @@ use sock::address::{self, Named};
 use sock::{EpollEvent, EpollOp, Errno, Family, Fd, Ready, Sockets};
 use std::io::Error;
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 
 /// The name of a channel's own listener.
 pub(super) const LISTENER: usize = 0;
@@ -132,6 +133,26 @@ pub(crate) fn listen(held: &Held, fd: c_int, backlog: c_int) -> Outcome<()> {
         held.more().kernels = Some(Lent(kernels));
         Ok(())
     })
+}
+
+/// The child waits for a listener that it has inherited, or accepts from it. Where it cannot listen there on its own,
+/// because its parent has taken the port as root and given that up, it does by way of the parent from now on.
+pub(crate) fn settle_listener(held: &Held, fd: c_int) -> Outcome<()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let is_it = || held.kind() == Kind::Listener && held.below() == NONE;
+    if !is_it() || !matches!(held.family(), Kin::Heir | Kin::Servant) || !listener::listened_as_root() {
+        return Ok(());
+    }
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !is_it() || channel() == NONE {
+        return Ok(());
+    }
+    let backlog = held.more().backlog;
+    listen(held, fd, backlog)?;
+    let waits = if held.is_nonblocking() { libc::O_NONBLOCK } else { 0 };
+    // SAFETY: numbers alone.
+    unsafe { real::fcntl(fd, libc::F_SETFL, waits.into()) };
+    Ok(())
 }
 
 /// Connects by way of the other process. It takes as long as connecting does, for sockets that do not wait, too: the

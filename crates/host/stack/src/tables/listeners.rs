@@ -85,10 +85,11 @@ impl Listener {
         self.queue.len() > self.request.backlog as usize
     }
 
-    /// How well it fits a SYN to `local`: an exact address before one of the family before dual-stack.
+    /// How well it fits a SYN to `local`: an exact address before one of the family before dual-stack, and of equals
+    /// one that is parked last.
     fn rank(&self, local: Endpoint) -> u32 {
         let own = self.request.local;
-        if own.port != local.port {
+        let fit = if own.port != local.port {
             0
         } else if own.addr == local.addr {
             3
@@ -98,7 +99,8 @@ impl Listener {
             2
         } else {
             u32::from(own.addr == Addr::UNSPECIFIED_V6 && !self.request.v6_only)
-        }
+        };
+        if fit == 0 { 0 } else { 2 * fit - u32::from(self.parked) }
     }
 }
 

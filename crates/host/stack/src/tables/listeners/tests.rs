@@ -56,6 +56,23 @@ fn shared_ports_take_turns() {
 }
 
 #[test]
+fn a_parked_listener_leaves_syns_to_its_equals() {
+    let mut all = Listeners::new();
+    let shared = |local, owner| Listen { reuse_port: true, ..request(local, false, owner) };
+    let own = all.insert(shared("0.0.0.0:80", 0), Unproven::default()).unwrap();
+    all.get_mut(own).unwrap().parked = true;
+    all.insert(shared("[::]:80", 1), Unproven::default()).unwrap();
+    assert_eq!(all.only(ep("10.0.0.1:80")), Some(own), "dual-stack fits less");
+    let other = all.insert(shared("0.0.0.0:80", 2), Unproven::default()).unwrap();
+    for hash in 0..16 {
+        assert_eq!(all.find(ep("10.0.0.1:80"), hash << 60), Some(other));
+    }
+    assert_eq!(all.only(ep("10.0.0.1:80")), Some(other));
+    all.remove(other).unwrap();
+    assert_eq!(all.find(ep("10.0.0.1:80"), 0), Some(own));
+}
+
+#[test]
 fn a_listener_for_this_cpu_is_preferred() {
     let mut all = Listeners::new();
     for (owner, incoming_cpu) in [None, Some(1), None, Some(1), Some(2)].into_iter().enumerate() {
@@ -65,7 +82,7 @@ fn a_listener_for_this_cpu_is_preferred() {
     }
     // The chain has the youngest first.
     let turns = |cpu: Option<u32>| {
-        let turn = |nth| all.turn_of(ep("10.0.0.1:80"), 2, nth, || cpu).unwrap();
+        let turn = |nth| all.turn_of(ep("10.0.0.1:80"), 4, nth, || cpu).unwrap();
         [0, 1, 2, 3, 4].map(|nth| 4 - turn(nth))
     };
     assert_eq!(turns(Some(1)), [1, 1, 3, 3, 1]);
