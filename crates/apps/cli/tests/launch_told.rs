@@ -496,3 +496,40 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.ends_with("\n0\n") && !said.contains("panicked"), "{said}");
 }
+
+/// Listens, gives up root and asks for connections.
+const LEAVES_ROOT: &str = "
+import os, select, socket
+s = socket.create_server(('', 8390))
+os.setuid(65534)
+select.select([s], [], [], 0)
+";
+
+/// Asks for connections.
+const POLLS: &str = "
+import select, socket
+s = socket.create_server(('', 8390))
+select.select([s], [], [], 0)
+";
+
+#[test]
+fn a_directory_for_errors_that_the_programs_user_may_not_write_is_told_of() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let errors = bed.dir.join("errors");
+    std::fs::create_dir(&errors).expect("a directory");
+    let setting = format!("blackbox_on_error={}", errors.display());
+    let set = ["--set", "blackbox=10", "--set", &setting];
+    let line = format!(
+        "user 65534 may not write there, so connections that end by an error leave no file: chown 65534 {}",
+        errors.display()
+    );
+    for (flags, program, times) in [
+        (&[][..], ["python3", "-c", LEAVES_ROOT], 1),
+        (&["--user", "nobody"], ["python3", "-c", POLLS], 1),
+        (&[], ["python3", "-c", POLLS], 0),
+    ] {
+        let (output, said) = run(&bed, &launched(&[&set[..], flags].concat(), &program));
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said.matches(&line).count(), times, "{flags:?}: {said}");
+    }
+}

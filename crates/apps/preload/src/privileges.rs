@@ -108,6 +108,7 @@ fn change_with_link(user: uid_t, call: impl FnOnce() -> c_int) -> c_int {
     };
     if done == 0 {
         listener::LISTENED_AS_ROOT.fetch_or(listens, Ordering::Relaxed);
+        stack::tell_of_errors(settings);
     }
     done
 }

@@ -1,6 +1,6 @@
 //! The program's stack: opened when the first call needs it, in the process that needs it.
 
-use crate::boundary::{Refused, inside, say};
+use crate::boundary::{Refused, errno, inside, say};
 use crate::inside::stay_inside;
 use crate::{bell, limit, report, sleep, threads};
 use base::Duration;
@@ -299,6 +299,7 @@ fn make(settings: &Settings) -> Result<Stack, String> {
             .start_stack_thread()
             .map_err(|e| format!("mode = paired: no thread to turn the stack: {e}"))?;
     }
+    tell_of_errors(settings);
     // Without it the program runs as well; `millstream ss` only does not see it.
     let control = control::serve_in(&opened, PLACES.get_or_init(Places::from_environment));
     let control =
@@ -307,6 +308,29 @@ fn make(settings: &Settings) -> Result<Stack, String> {
     // A thread that serves metrics does as long as the process lives.
     std::mem::forget(opened.metrics);
     Ok(Stack { runner, context, control: Mutex::new(control) })
+}
+
+/// Tells of a directory for connections that end by an error (`blackbox_on_error`) where the process's user may not
+/// write: no file would come, without a word.
+pub(crate) fn tell_of_errors(settings: &Settings) {
+    let directory = &settings.blackbox_on_error;
+    let Ok(path) = CString::new(directory.as_bytes()) else { return };
+    if directory.is_empty() {
+        return;
+    }
+    // SAFETY: a string.
+    let may = unsafe {
+        libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS) == 0
+    };
+    // One that is missing is made, or the stack says why not.
+    if !may && errno() != libc::ENOENT {
+        // SAFETY: takes nothing.
+        let user = unsafe { libc::geteuid() };
+        say(&format!(
+            "blackbox_on_error = \"{directory}\": user {user} may not write there, so connections that end by an \
+             error leave no file: chown {user} {directory}"
+        ));
+    }
 }
 
 /// Closes a descriptor of the stack's.
