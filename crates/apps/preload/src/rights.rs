@@ -89,8 +89,8 @@ fn prepare(fd: c_int) -> Outcome<Option<c_int>> {
             if stack::open()?.runner.peer_addr(held.below()).is_err() {
                 say_once(
                     &TOLD,
-                    "a socket that is not connected (yet, or any more) cannot be handed to another process \
-                     (EOPNOTSUPP): hand it over after connect has ended",
+                    "a socket that still connects, or is connected no more, cannot be handed to another process \
+                     (EOPNOTSUPP): run a program that does so on the kernel",
                 );
                 return Err(Refused(libc::EOPNOTSUPP));
             }
