@@ -4,8 +4,8 @@
 //! Descriptions are never unmapped, only used again, so that a look-up which is overtaken by a close finds memory of
 //! the same kind: it takes a description only if a thread still uses it, and looks whether the slot still says so.
 
-use crate::inside::is_apart;
 use crate::description::Description;
+use crate::inside::is_apart;
 use crate::real;
 use crate::signals;
 use libc::c_int;
