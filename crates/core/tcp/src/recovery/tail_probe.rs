@@ -41,7 +41,9 @@ impl Connection {
             return None;
         }
         let srtt = self.timers.rtt().srtt_micros()?;
-        let single = self.snd.flight() <= u32::from(self.snd.mss()) && !self.has_several();
+        // A FIN takes no room in the segment of the last data.
+        let data = self.snd.data_in(self.snd.flight());
+        let single = data <= u32::from(self.snd.mss()) && !self.has_several();
         let slack = if single { DELAYED_ACK_US } else { SLACK_US };
         Some(srtt.saturating_mul(2).saturating_add(slack))
     }

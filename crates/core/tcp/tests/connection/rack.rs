@@ -246,6 +246,24 @@ fn several_small_segments_are_probed_as_soon_as_large_ones() {
     }
 }
 
+/// RFC 8985, section 7.2: a full segment with the FIN in it is a single one.
+#[test]
+fn the_fin_of_a_full_segment_makes_no_second_one() {
+    let mut rig = probing(Setup::sack()).connected();
+    let (una, open) = (rig.host.conn().info(rig.now).snd_una, rig.window);
+    rig.window = 0;
+    rig.ack(una, &[]);
+    let mss = rig.host.conn().info(rig.now).snd_mss;
+    rig.write(&vec![1; usize::from(mss)]).unwrap();
+    rig.shutdown();
+    rig.none();
+    rig.window = open;
+    rig.ack(una, &[]);
+    let all = rig.one();
+    assert_eq!((all.len(), all.flags.has(Flags::FIN)), (usize::from(mss), true));
+    assert!(rig.until_sent(ms(500)) > ms(200), "the peer may delay the acknowledgment");
+}
+
 fn nodelay() -> SocketOptions {
     SocketOptions { nodelay: true, ..SocketOptions::default() }
 }
