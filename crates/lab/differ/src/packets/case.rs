@@ -1,6 +1,6 @@
 //! Circumstances of a difference: what the peer and both ends did before it.
 
-use super::compare::{Difference, TOLERANCE};
+use super::compare::{Difference, TOGETHER, TOLERANCE};
 use super::input::{Action, Call, Echo, Input, MSS, Switch};
 use super::trace::{Moment, Trace};
 use base::Duration;
@@ -53,6 +53,8 @@ pub struct Case<'a> {
     pub(super) has_split: bool,
     /// The peer has sent a SYN of its own.
     pub(super) has_crossed: bool,
+    /// The first of these told a window of 0.
+    pub(super) has_crossed_shut: bool,
     /// A reset came before that was acknowledged.
     pub(super) has_crossed_reset: bool,
     /// A FIN that came before data in front of it.
@@ -95,6 +97,10 @@ pub struct Case<'a> {
     pub(super) has_repeated: bool,
     /// The step's segment acknowledges, after that, a segment that left once.
     pub(super) acks_once: bool,
+    /// The last acknowledgment before the step did.
+    pub(super) has_acked_once: bool,
+    /// A timer of the kernel filled a window of less than a segment, in the step, later than one here.
+    pub(super) is_override_apart: bool,
     /// The kernel sent what was not acknowledged first again while the peer's window was shut.
     pub(super) has_shut_again: bool,
     /// The near end's FIN was sent.
@@ -111,6 +117,8 @@ pub struct Case<'a> {
     pub(super) takes_too_much: bool,
     /// A segment came that one of the two refuses for its window, and that tells something.
     pub(super) is_window_apart: bool,
+    /// The step's segment lies outside of the window, and its acknowledgment counts for nothing.
+    pub(super) is_outside: bool,
     /// The step's segment acknowledges nothing and leaves the window as it is.
     pub(super) is_no_news: bool,
     /// Right edge of the data that the peer has sent.
@@ -212,6 +220,7 @@ impl<'a> Case<'a> {
             has_stamps: false,
             has_split: false,
             has_crossed: false,
+            has_crossed_shut: false,
             has_crossed_reset: false,
             early_fin: None,
             is_reset_apart: false,
@@ -233,6 +242,8 @@ impl<'a> Case<'a> {
             has_false_echo: false,
             has_repeated: false,
             acks_once: false,
+            has_acked_once: false,
+            is_override_apart: false,
             has_shut_again: false,
             has_ended: false,
             fins: Vec::new(),
@@ -241,6 +252,7 @@ impl<'a> Case<'a> {
             is_timer_apart: false,
             takes_too_much: false,
             is_window_apart: false,
+            is_outside: false,
             is_no_news: false,
             reach: 0,
             has_acked: false,
@@ -328,9 +340,28 @@ impl<'a> Case<'a> {
                 if ahead(end, reach) { end } else { reach }
             })
         };
+        let times = case.forced_at(kernel, difference.step, TOLERANCE).zip(case.forced_at(
+            ours,
+            difference.step,
+            TOGETHER,
+        ));
+        case.is_override_apart = times.is_some_and(|(kernel, ours)| kernel.saturating_sub(ours) > TOLERANCE);
         let (kernel, ours) = (reach(kernel), reach(ours));
         case.heard_by_both = if ahead(kernel, ours) { ours } else { kernel };
         case
+    }
+
+    /// Returns when a timer sent data that fills a window of less than a segment, after a step.
+    fn forced_at(&self, trace: &Trace, step: usize, least: Duration) -> Option<Duration> {
+        let is_forced = |tcp: &Segment| {
+            let is_small = (1..MSS.into()).contains(&tcp.len);
+            let fills =
+                |range: Range| range.start == self.heard && [self.allowed, self.told].contains(&range.end);
+            is_small && tcp.seq.is_some_and(fills)
+        };
+        let seen = &trace.moments.get(step)?.seen;
+        let forced = seen.iter().find(|seen| tcp(&seen.packet.body).is_some_and(is_forced))?;
+        (forced.at > least).then_some(forced.at)
     }
 
     /// Learns from a segment of the peer; with `now` from that of the step in question, whose effect is not known.
@@ -342,7 +373,9 @@ impl<'a> Case<'a> {
         self.is_no_news = false;
         let scales = |option: &TcpOption| matches!(option, TcpOption::WindowScale(_));
         self.is_scaled |= opens && !now && tcp.options.iter().flatten().any(scales);
-        self.has_crossed |= syn && tcp.ack.is_none();
+        let crosses = syn && tcp.ack.is_none() && self.is_half_open;
+        self.has_crossed_shut |= crosses && !self.has_crossed && tcp.window == Some(0);
+        self.has_crossed |= crosses;
         let Range { start, end } = tcp.seq.unwrap_or(Range { start: 0, end: 0 });
         let offset = if syn { self.input.isn } else { 0 };
         let (start, end) = (start.wrapping_sub(offset), end.wrapping_sub(offset));
@@ -376,6 +409,7 @@ impl<'a> Case<'a> {
         self.has_old_stamp |= (is_old || is_over && !ahead(last, self.expected)) && stamp.is_some();
         self.is_urgent |= tcp.flags.has(Flags::URG) && !now;
         let is_in_window = opens || (!ahead(start, self.edge) && !ahead(self.expected, last));
+        self.is_outside = now && !is_in_window;
         let is_taken = !reset && is_in_window && is_new && (opens || !syn && self.expected != 0);
         let is_acceptable = |ack: &u32| is_taken && !ahead(*ack, self.heard) && !ahead(self.acked, *ack);
         let is_across = |fin: u32| !ahead(start, fin) && ahead(end, fin);
@@ -398,7 +432,9 @@ impl<'a> Case<'a> {
             let apart = left().max().zip(left().min()).map(|(last, first)| last.saturating_sub(first));
             self.is_round_trip_apart |= apart.is_some_and(|apart| apart > TOLERANCE);
             let is_once = |(of, at): &(Range, Option<Duration>)| !ahead(of.end, ack) && at.is_some();
-            self.acks_once = now && self.has_repeated && self.departures.iter().any(is_once);
+            let acks_once = self.has_repeated && self.departures.iter().any(is_once);
+            (self.acks_once, self.has_acked_once) =
+                (now && acks_once, if now { self.has_acked_once } else { acks_once });
             self.departures.retain(|(of, _)| ahead(of.end, ack));
             if !now {
                 let room = edge.wrapping_sub(self.heard);
@@ -573,7 +609,9 @@ impl<'a> Case<'a> {
 
     /// Number up to which the peer has acknowledged, this step's segment included.
     pub(super) fn una(&self) -> u32 {
-        let ack = self.ack().filter(|ack| ahead(*ack, self.acked) && !ahead(*ack, self.heard));
+        let is_acceptable =
+            |ack: &u32| !self.is_outside && ahead(*ack, self.acked) && !ahead(*ack, self.heard);
+        let ack = self.ack().filter(is_acceptable);
         ack.unwrap_or(self.acked)
     }
 

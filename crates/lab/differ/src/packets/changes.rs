@@ -41,6 +41,18 @@ pub(super) const CHANGES: &[(&str, Change)] = &[
             tcp.seq = Some(Range { start: edge, end: edge });
         }
     }),
+    ("crossed_shut", |case, a, b| {
+        let is_at = |tcp: &Segment, at| {
+            let is_bare = !takes_numbers(tcp) && !tcp.flags.has(Flags::SYN);
+            is_bare && tcp.seq.is_some_and(|range| range.start == at)
+        };
+        let is_crossed = case.called(Call::Connect) && case.is_half_open && case.has_crossed_shut;
+        if is_crossed && segments(b).any(|tcp| is_at(tcp, 1)) {
+            for tcp in segments(a).filter(|tcp| is_at(tcp, 0)) {
+                tcp.seq = Some(Range { start: 1, end: 1 });
+            }
+        }
+    }),
     ("blocks_after_close", |case, a, b| {
         let until = (case.difference.step + 1).min(case.input.steps.len());
         let closes = |step: &Step| step.action == Action::Call(Call::Close);

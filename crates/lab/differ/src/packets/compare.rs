@@ -191,7 +191,8 @@ fn data_that_leaves_together_is_compared_by_its_ends() {
         let ip = drill::lang::IpInfo::default();
         let direction = drill::lang::Direction::Out;
         let packet = Packet { direction, outer: Vec::new(), ip, body: Body::Tcp(tcp) };
-        Seen { at: Duration::from_millis(at), gap: Duration::from_millis(at), unread: Duration::ZERO, packet }
+        let at = Duration::from_millis(at);
+        Seen { at, gap: at, unread: Duration::ZERO, packet }
     };
     let (ack, fin) = (Flags::ACK, Flags::ACK | Flags::FIN);
     let moment = |seen: &[Seen]| Moment { answer: None, seen: seen.to_vec() };

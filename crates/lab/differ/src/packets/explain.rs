@@ -3,7 +3,7 @@
 use super::case::{Case, SCALE_UNIT, ack_of, ahead, data_of, stamps, takes_numbers, tcp};
 use super::changes::alike;
 use super::compare::{Difference, TOLERANCE, differ, differ_at_end, is_timer_beside};
-use super::input::{Action, Call, Echo, Half, Input, MSS, Step};
+use super::input::{Action, Call, Echo, Half, Input, MSS, Step, Switch};
 use super::trace::Trace;
 use crate::reasons::{self, Kind, Row};
 use base::Duration;
@@ -240,7 +240,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
     ("fin_acked_at_once", Then::GoesOn, |case| {
         let is_ack = |line: &String| line.starts_with(". ") || line.starts_with("after 0 ms: . ");
         case.sends(Flags::FIN)
-            && case.difference.ours.first().is_some_and(is_ack)
+            && case.difference.ours.first().is_some_and(|line| is_ack(line) && line.contains("(0) "))
             && Case::only(&case.difference.kernel, &["after "])
     }),
     ("text_beside_fin_ack", Then::GoesOn, |case| {
@@ -337,12 +337,21 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             || is_old(case.expected_here, case.expected) && case.ours_acknowledges()
             || is_old(case.expected, case.expected_here) && case.kernel_acknowledges()
     }),
+    ("synack_delayed", Then::GoesOn, |case| {
+        let until = case.difference.step.min(case.input.steps.len());
+        let last = case.input.steps[..until].iter().rev().find_map(|step| match step.action {
+            Action::Call(Call::Set(Switch::QuickAck(on))) => Some(on),
+            _ => None,
+        });
+        let answers = case.sends(Flags::SYN) && case.sends(Flags::ACK) && case.ack() == Some(case.heard);
+        answers && case.called(Call::Connect) && last == Some(false) && case.ours_acknowledges()
+    }),
     ("reset_answered", Then::GoesOn, |case| {
         let is_closed = case.has_ended && case.acked == case.heard;
         is_closed && case.sends(Flags::RST) && case.kernel_acknowledges()
     }),
     ("crossed_round_trip", Then::Ends, |case| {
-        let again = |line: &String| line.starts_with("F. ") || line.starts_with(". ");
+        let again = |line: &String| line.starts_with("F. ") || data_of(line).is_some();
         case.called(Call::Connect)
             && case.has_crossed
             && (case.difference.ours.is_empty() || case.difference.kernel.is_empty())
@@ -563,8 +572,15 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_fresh = kernel.is_some_and(|range| range.start == case.heard)
             || case.difference.kernel.first().is_some_and(|line| line.starts_with(&fin));
         let goes_on = is_tested && is_fresh && ours.is_some_and(|range| range.start == case.una());
-        case.acks_once && (case.kernel_sends_more() || is_over) || goes_on || is_second
+        // Or a tail loss probe follows there, which does not during a repair.
+        let is_piece = |range: Range| range.end == case.heard_by_both && ahead(range.start, case.una());
+        let is_probed = case.has_acked_once
+            && kernel.is_some_and(is_piece)
+            && !ours.is_some_and(is_piece)
+            && case.difference.ours == case.difference.kernel[1..];
+        case.acks_once && (case.kernel_sends_more() || is_over) || goes_on || is_second || is_probed
     }),
+    ("override_apart", Then::Ends, |case| case.is_override_apart && case.only_again()),
     ("forced_probe", Then::Ends, |case| {
         let (kernel, ours) = case.data();
         let is_less = |ours: Range| kernel.is_none_or(|kernel| ahead(ours.end, kernel.end));

@@ -240,6 +240,14 @@ pub const ROWS: &[Row] = &[
                  allow in a SYN-ACK what the peer's SYN had.",
     },
     Row {
+        name: "shut window of a SYN when SYNs cross",
+        kind: Kind::Packets,
+        key: "crossed_shut",
+        reason: "Linux counts its own SYN as beyond the window of 0 that the peer's SYN tells, and acknowledges with \
+                 the SYN's number. Here it is SND.NXT, as RFC 9293, section 3.10.7.4, has it: the peer takes no other \
+                 number.",
+    },
+    Row {
         name: "ACK before sequence in SYN-RECEIVED",
         kind: Kind::Packets,
         key: "half_open_ack_first",
@@ -484,6 +492,13 @@ pub const ROWS: &[Row] = &[
                  permits up to 0.5 s).",
     },
     Row {
+        name: "delayed acknowledgment of a SYN-ACK",
+        kind: Kind::Packets,
+        key: "synack_delayed",
+        reason: "Linux delays it by 200 ms if the application has switched `TCP_QUICKACK` off. RFC 9293, section \
+                 3.10.7.3, fourth step, has it sent, as here: the peer is not established before it comes.",
+    },
+    Row {
         name: "another SYN",
         kind: Kind::Packets,
         key: "other_syn",
@@ -668,6 +683,13 @@ pub const ROWS: &[Row] = &[
                  waits for all of it.",
     },
     Row {
+        name: "when a timer sends into a small window",
+        kind: Kind::Packets,
+        key: "override_apart",
+        reason: "Linux starts the timer again when an acknowledgment comes. RFC 9293, section 3.8.6.2.1, has the \
+                 override timeout count from when the data has to wait, as here.",
+    },
+    Row {
         name: "timeout behind a tail loss probe",
         kind: Kind::Packets,
         key: "probe_timeout",
@@ -708,7 +730,7 @@ pub const ROWS: &[Row] = &[
         key: "undone_at_once",
         reason: "Linux undoes a timeout at the first acknowledgment of data that was sent once. RFC 5682, section 3.1, \
                  step 2, sends two segments and waits for the next one, or without new data or a window goes on \
-                 sending again, and step 1 tests no second timeout in a row, as here.",
+                 sending again, without tail loss probes, and step 1 tests no second timeout in a row, as here.",
     },
     Row {
         name: "round trip of several segments",

@@ -336,3 +336,61 @@ fn an_answer_before_the_syn_is_reset_here_though_a_timer_repeats_the_syn_ack() {
     assert_eq!(judged(0), Some(vec!["crossed_old_ack"]));
     assert_eq!(judged(1), None, "it acknowledges the SYN");
 }
+
+/// SYNs that crossed, the peer's with this window.
+fn crossed(window: u16) -> Story {
+    vec![
+        (call(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))])),
+        (send(seg(Flags::SYN, 0, 0, 0, window)), sends(&[(0, seg(SYN_ACK, 0, 0, 1, 65_535))])),
+    ]
+}
+
+#[test]
+fn a_shut_window_of_a_crossing_syn_changes_the_number_of_an_acknowledgment() {
+    let judged = |window, ours| {
+        let ack = |at| sends(&[(0, seg(ACK, at, 0, 1, 65_535))]);
+        keys(crossed(window), send(seg(ACK, 70_001, 0, 9, 65_535)), ack(0), ack(ours))
+    };
+    assert_eq!(judged(0, 1), Some(vec!["crossed_shut"]));
+    assert_eq!(judged(0, 2), None, "another number");
+    assert_eq!(judged(1, 1), None, "the window has room for the SYN");
+}
+
+#[test]
+fn a_syn_ack_is_acknowledged_late_on_linux_without_quick_acknowledgments() {
+    let judged = |on, bits| {
+        let story = vec![
+            (call(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))])),
+            (call(Call::Set(Switch::QuickAck(on))), sends(&[])),
+        ];
+        keys(story, send(seg(bits, 0, 0, 1, 65_535)), sends(&[]), sends(&[(0, seg(ACK, 1, 0, 1, 65_535))]))
+    };
+    assert_eq!(judged(false, SYN_ACK), Some(vec!["synack_delayed"]));
+    assert_eq!(judged(true, SYN_ACK), None);
+    assert_eq!(judged(false, Flags::SYN), None, "it is no SYN-ACK");
+}
+
+#[test]
+fn a_timer_fills_a_small_window_later_on_linux() {
+    let judged = |window, kernel, ours| {
+        let byte = |at| (at, seg(ACK, 1, 1, 1, 65_535));
+        let story = wrote(opened(), 0, 1_000);
+        let both = |at: &[u64]| sends(&at.iter().map(|at| byte(*at)).collect::<Vec<_>>());
+        keys(story, send(seg(FIN_ACK, 9, 0, 1, window)), both(&[kernel]), both(&[ours, ours + 210]))
+    };
+    assert_eq!(judged(1, 220, 65), Some(vec!["override_apart"]));
+    assert_eq!(judged(1, 65, 65), None, "at the same time");
+    assert_eq!(judged(2, 220, 65), None, "the window is not full");
+}
+
+#[test]
+fn a_segment_beyond_the_window_acknowledges_nothing() {
+    let judged = |seq| {
+        let mut story = wrote(opened(), 1, 988);
+        story.push((call(Call::Write(11)), sends(&[(0, seg(ACK, 989, 11, 1, 65_535))])));
+        let last = seg(ACK, 989, 11, 1, 65_535);
+        keys(story, send(seg(FIN_ACK, seq, 0, 989, 65_535)), sends(&[(20, last)]), sends(&[]))
+    };
+    assert_eq!(judged(0x8000_0001), Some(vec!["probe_of_pieces"]));
+    assert_ne!(judged(1), Some(vec!["probe_of_pieces"]), "one piece is left");
+}
