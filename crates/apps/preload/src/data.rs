@@ -2,7 +2,7 @@
 //! is a socket of the kernel's, which knows what to say.
 
 use crate::boundary::{Outcome, Refused, answered, errno, outside, set_errno};
-use crate::description::Kind;
+use crate::description::{Kind, NONE};
 use crate::real;
 use crate::sleep::by_kernel;
 use crate::table::Held;
@@ -14,6 +14,7 @@ use libc::{
     c_int, c_short, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t,
     timespec,
 };
+use sock::Sockets;
 
 /// Calls the C API on a connection, the kernel on everything else. `$events` are those that the call waits for.
 macro_rules! stream_or_kernel {
@@ -23,10 +24,27 @@ macro_rules! stream_or_kernel {
             Kind::Stream => answered(unsafe { $stream(stack::open()?.context(), $held.below()) }),
             // SAFETY: the caller's arguments.
             Kind::Relayed => by_kernel(waits_for($fd, libc::$events, $flags), || unsafe { $kernel }),
+            Kind::Listener if libc::$events == libc::POLLOUT => {
+                left_error($held)?;
+                // SAFETY: the caller's arguments.
+                answered(outside(|| unsafe { $kernel }))
+            }
             // SAFETY: the caller's arguments.
             _ => answered(outside(|| unsafe { $kernel })),
         }
     };
+}
+
+/// Fails with the error that a listener has left from a connection that was taken apart, which a send takes.
+fn left_error(held: &Held) -> Outcome<()> {
+    let mut error = [0; size_of::<c_int>()];
+    if held.below() != NONE {
+        stack::open()?.runner.getsockopt(held.below(), libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
+    }
+    match c_int::from_ne_bytes(error) {
+        0 => Ok(()),
+        error => Err(Refused(error)),
+    }
 }
 
 /// Returns the descriptor and events that a call with these flags waits for.

@@ -24,11 +24,8 @@ use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
 pub(crate) use turns::Turns;
 pub(crate) use wait::{Watching, forked, pwait, pwait2, wait_ms};
+use watch::ONCE;
 pub(crate) use watch::{Watch, Watcher, interest};
-
-const ONCE: u32 = libc::EPOLLONESHOT as u32;
-/// Bits of an entry that are no events: EPOLLONESHOT, EPOLLET, EPOLLWAKEUP and EPOLLEXCLUSIVE.
-const BEHAVIOUR: u32 = 0xf << 28;
 
 unsafe fn change(
     epfd: c_int,
@@ -227,12 +224,11 @@ fn below(stack: &Stack, set: &Held, epfd: c_int) -> Result<c_int, Refused> {
 
 /// The stack's part of a set watches this, as was asked for last.
 fn put_in(stack: &Stack, set: c_int, target: c_int, watch: &Watch) -> Result<(), Errno> {
-    match stack.runner.epoll_ctl_as(set, target, watch.fd, EpollOp::Add(watch.event())) {
+    let event = EpollEvent { ready: interest(watch.events), data: watch.shot.unwrap_or(watch.data) };
+    match stack.runner.epoll_ctl_as(set, target, watch.fd, EpollOp::Add(event)) {
         // With EPOLLEXCLUSIVE it was never changed.
-        Err(Errno::EEXIST) if watch.event().ready.any(Ready::EXCLUSIVE) => Ok(()),
-        Err(Errno::EEXIST) => {
-            stack.runner.epoll_ctl_as(set, target, watch.fd, EpollOp::Modify(watch.event()))
-        }
+        Err(Errno::EEXIST) if event.ready.any(Ready::EXCLUSIVE) => Ok(()),
+        Err(Errno::EEXIST) => stack.runner.epoll_ctl_as(set, target, watch.fd, EpollOp::Modify(event)),
         done => done,
     }
 }
@@ -301,7 +297,10 @@ pub(crate) fn is_shut(target: &Held) {
 
 /// The socket listens from now on.
 pub(crate) fn listens(target: &Held) -> Outcome<()> {
-    for (set, number, _) in watchers(target) {
+    for (set, number, watch) in watchers(target) {
+        if watch.events & ONCE != 0 && watch.shot.is_none() {
+            tell_once(&set, number, target, watch);
+        }
         if set.below() != NONE && stack::opened().is_some() {
             catch_up(&set)?;
         } else {
@@ -311,36 +310,37 @@ pub(crate) fn listens(target: &Held) -> Outcome<()> {
     Ok(())
 }
 
+/// A listener that a set has watched before it was one is told of once in all: never if it was told of already.
+fn tell_once(set: &Held, epfd: c_int, target: &Held, watch: Watch) {
+    let (fired, fd, word) = (watch.has_fired(epfd), watch.fd, shot_of(set, watch.fd, target));
+    let op = if fired { libc::EPOLL_CTL_DEL } else { libc::EPOLL_CTL_MOD };
+    let mut event = epoll_event { events: watch.events, u64: word };
+    // SAFETY: an event of this frame's.
+    unsafe { real::epoll_ctl(epfd, op, fd, &raw mut event) };
+    let is_it = |watch: &&mut Watch| (watch.fd, watch.target) == (fd, target.name());
+    if let Some(watch) = set.more().watches.iter_mut().find(is_it) {
+        (watch.shot, watch.fired) = (Some(word), fired);
+    }
+    set.set_shots(true);
+}
+
 /// The socket is a connection from now on: out of the kernel's sets, into the stack's.
 pub(crate) fn becomes_stream(target: &Held) -> Outcome<()> {
     let stack = stack::open()?;
     for (set, number, watch) in watchers(target) {
-        let was_told = watch.events & ONCE != 0 && was_told(number, &watch);
+        let fired = watch.has_fired(number);
         // SAFETY: numbers alone.
         unsafe { real::epoll_ctl(number, libc::EPOLL_CTL_DEL, watch.fd, null_mut()) };
-        let set = below(stack, &set, number)?;
-        match was_told {
-            true => stack.runner.epoll_add_told(set, target.below(), watch.fd, watch.event())?,
-            false => put_in(stack, set, target.below(), &watch)?,
+        let below = below(stack, &set, number)?;
+        if fired {
+            let event = EpollEvent { ready: interest(watch.events), data: watch.data };
+            stack.runner.epoll_add_fired(below, target.below(), watch.fd, event)?;
+        } else {
+            put_in(stack, below, target.below(), &Watch { shot: None, ..watch })?;
         }
     }
     forget(target);
     Ok(())
-}
-
-/// Returns true if the kernel's set has told the one event of an entry with EPOLLONESHOT: then it asks for none.
-fn was_told(epfd: c_int, watch: &Watch) -> bool {
-    let entries = std::fs::read_to_string(format!("/proc/self/fdinfo/{epfd}")).unwrap_or_default();
-    let events = entries.lines().filter_map(|line| entry(line, watch)).next();
-    events.is_some_and(|events| events & !BEHAVIOUR == 0)
-}
-
-/// Returns the events of a line of /proc/PID/fdinfo if it is about this entry: `tfd: 5 events: 40000001 data: 5 ...`.
-fn entry(line: &str, watch: &Watch) -> Option<u32> {
-    let mut words = line.split_whitespace().skip(1).step_by(2);
-    let is_it = words.next()?.parse() == Ok(watch.fd);
-    let events = u32::from_str_radix(words.next()?, 16).ok()?;
-    (is_it && u64::from_str_radix(words.next()?, 16) == Ok(watch.data)).then_some(events)
 }
 
 /// The connection was taken apart and something else becomes of the socket: out of the stack's sets, into the
@@ -356,17 +356,37 @@ pub(crate) fn is_apart(stack: &Stack, target: &Held) -> Outcome<()> {
             continue;
         }
         seen.push(set.name());
-        for (fd, EpollEvent { ready, data }) in stack.runner.epoll_watches(set.below(), target.below())? {
+        for (fd, event, fired) in stack.runner.epoll_watches(set.below(), target.below())? {
             stack.runner.epoll_ctl_as(set.below(), target.below(), fd, EpollOp::Delete)?;
+            let EpollEvent { ready, data } = event;
             let mut event = epoll_event { events: ready.0, u64: data };
             // SAFETY: numbers, and an event of this frame's.
-            if unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, &raw mut event) } != 0 {
+            if !fired && unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, &raw mut event) } != 0 {
                 return Err(Refused(errno()));
             }
-            note(&set, epfd, fd, target, Some((event, None)));
+            let shot = fired.then(|| shot_of(&set, fd, target));
+            note(&set, epfd, fd, target, Some((event, shot)));
+            let is_it = |watch: &&mut Watch| (watch.fd, watch.target) == (fd, target.name());
+            if let Some(watch) = set.more().watches.iter_mut().find(is_it) {
+                watch.fired = fired;
+            }
         }
     }
     Ok(())
+}
+
+/// The socket is the kernel's from now on, whose sets know it by the program's word. One whose one event was told by
+/// the stack is told of again: no set can be made to wait for it to be modified.
+pub(crate) fn becomes_kernels(target: &Held) {
+    for (_, number, watch) in watchers(target).into_iter().filter(|(.., watch)| watch.shot.is_some()) {
+        let op = if watch.fired { libc::EPOLL_CTL_ADD } else { libc::EPOLL_CTL_MOD };
+        if watch.fired || !watch.has_fired(number) {
+            let mut event = epoll_event { events: watch.events, u64: watch.data };
+            // SAFETY: an event of this frame's.
+            unsafe { real::epoll_ctl(number, op, watch.fd, &raw mut event) };
+        }
+    }
+    forget(target);
 }
 
 /// A connection leaves all sets: what stands for it from now on is the kernel's.

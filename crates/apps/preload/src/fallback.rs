@@ -76,7 +76,7 @@ pub(crate) fn leave_by<R: Failure + PartialEq>(
 pub(crate) const GOES_ON: [c_int; 2] = [libc::EINPROGRESS, libc::EINTR];
 
 fn becomes_kernels(held: &Held) {
-    epoll::forget(held);
+    epoll::becomes_kernels(held);
     let (ours, _) = table::all();
     for fd in ours {
         if table::ours(fd).is_some_and(|other| other.is(held)) {

@@ -179,9 +179,11 @@ pub(crate) unsafe fn getsockopt(
         // SAFETY: the caller's arguments.
         return unsafe { policy(held, value, len) };
     }
+    // The error that a listener has left from a connection that was taken apart is the stack's.
+    let is_error = (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) && held.below() != NONE;
     answered(match held.kind() {
         // SAFETY: the caller's arguments.
-        Kind::Stream => unsafe {
+        kind if kind == Kind::Stream || kind == Kind::Listener && is_error => unsafe {
             c::ms_getsockopt(stack::open()?.context(), held.below(), level, name, value, len)
         },
         // SAFETY: the caller's arguments.

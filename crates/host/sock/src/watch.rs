@@ -25,7 +25,7 @@ pub(crate) struct Watch {
     /// Removed while queued: the queue frees it.
     dead: bool,
     /// A one-shot watch that has fired and waits to be modified.
-    disarmed: bool,
+    pub(crate) disarmed: bool,
 }
 
 /// An epoll set.

@@ -1,10 +1,11 @@
 //! Entries of a set that are noted here: what is no connection.
 
 use libc::c_int;
-use sock::{EpollEvent, Ready};
+use sock::Ready;
 
 /// EPOLLWAKEUP: nothing of ours suspends the machine.
 const WAKEUP: u32 = 1 << 29;
+pub(super) const ONCE: u32 = libc::EPOLLONESHOT as u32;
 
 /// Bits as the stack knows them.
 pub(crate) fn interest(bits: u32) -> Ready {
@@ -14,7 +15,7 @@ pub(crate) fn interest(bits: u32) -> Ready {
 /// Entry of a set that is no connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Watch {
-    /// Which ([`Description::name`]).
+    /// Which ([`Description::name`](crate::description::Description::name)).
     pub(super) target: usize,
     pub(super) fd: c_int,
     pub(super) events: u32,
@@ -27,8 +28,22 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn event(&self) -> EpollEvent {
-        EpollEvent { ready: interest(self.events), data: self.shot.unwrap_or(self.data) }
+    /// Returns true if the one event was told: here, or by the set `epfd` of the kernel's. That keeps of such a
+    /// registration how it watches, and not for what, as its file in /proc shows.
+    pub(super) fn has_fired(&self, epfd: c_int) -> bool {
+        const HOW: u32 = ONCE | WAKEUP | Ready::EDGE.0 | Ready::EXCLUSIVE.0;
+        if self.fired || self.events & ONCE == 0 {
+            return self.fired;
+        }
+        let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{epfd}")).unwrap_or_default();
+        let (fd, word) = (self.fd.to_string(), format!("{:x}", self.shot.unwrap_or(self.data)));
+        text.lines().any(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["tfd:", number, "events:", events, "data:", data, ..] => {
+                let asked = u32::from_str_radix(events, 16).unwrap_or(u32::MAX);
+                number == fd && data == word && asked & !HOW == 0
+            }
+            _ => false,
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use crate::Errno;
 use crate::object::Kind;
 use crate::sockets::{EpollEvent, EpollOp, Fd, Ready};
 use crate::transport::Transport;
+use crate::watch::Watch;
 
 impl<T: Transport> Engine<T> {
     /// See [`crate::Sockets::epoll_create`].
@@ -85,8 +86,8 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
-    /// Adds a registration with EPOLLONESHOT whose event was told: it tells nothing until it is modified.
-    pub(crate) fn epoll_add_told(
+    /// See [`crate::runner::Runner::epoll_add_fired`].
+    pub(crate) fn epoll_add_fired(
         &mut self,
         epfd: Fd,
         fd: Fd,
@@ -94,17 +95,20 @@ impl<T: Transport> Engine<T> {
         event: EpollEvent,
     ) -> Result<(), Errno> {
         self.epoll_ctl_as(epfd, fd, number, EpollOp::Add(event))?;
-        let found = self.watches.find(self.object(fd)?.watches, self.set_of(epfd)?, number);
-        found.into_iter().for_each(|watch| self.watches.disarm(watch));
+        let (set, head) = (self.set_of(epfd)?, self.object(fd)?.watches);
+        if let Some(watch) = self.watches.find(head, set, number) {
+            self.watches.disarm(watch);
+        }
         Ok(())
     }
 
-    /// The numbers under which a set watches a descriptor's object, each with what was asked for.
-    pub(crate) fn epoll_watches(&self, epfd: Fd, fd: Fd) -> Result<Vec<(Fd, EpollEvent)>, Errno> {
+    /// See [`crate::runner::Runner::epoll_watches`].
+    pub(crate) fn epoll_watches(&self, epfd: Fd, fd: Fd) -> Result<Vec<(Fd, EpollEvent, bool)>, Errno> {
         let set = self.set_of(epfd)?;
         let all = self.watches.list(self.object(fd)?.watches).filter_map(|watch| self.watches.get(watch));
         let mine = all.filter(|watch| watch.set == set);
-        Ok(mine.map(|watch| (watch.fd, EpollEvent { ready: watch.interest, data: watch.data })).collect())
+        let event = |watch: &Watch| EpollEvent { ready: watch.interest, data: watch.data };
+        Ok(mine.map(|watch| (watch.fd, event(watch), watch.disarmed)).collect())
     }
 
     /// `inner` must not watch `outer`, directly or through others, nor nest too deep.

@@ -352,19 +352,20 @@ impl<M: Machine> Runner<M> {
         Mode::lock(self).epoll_ctl_as(epfd, fd, number, op)
     }
 
-    /// As `epoll_ctl_as` with [`EpollOp::Add`], of a registration with EPOLLONESHOT whose event was told already.
+    /// Adds a one-shot registration whose event was told by another set: it waits to be modified.
     ///
     /// # Errors
     /// As epoll_ctl(2).
-    pub fn epoll_add_told(&self, epfd: Fd, fd: Fd, number: Fd, event: EpollEvent) -> Result<(), Errno> {
-        Mode::lock(self).epoll_add_told(epfd, fd, number, event)
+    pub fn epoll_add_fired(&self, epfd: Fd, fd: Fd, number: Fd, event: EpollEvent) -> Result<(), Errno> {
+        Mode::lock(self).epoll_add_fired(epfd, fd, number, event)
     }
 
-    /// The numbers under which a set watches a socket, each with what was asked for.
+    /// The numbers under which a set watches a socket, each with what was asked for, and true for a one-shot
+    /// registration that has fired.
     ///
     /// # Errors
     /// EBADF, EINVAL if it is no epoll set.
-    pub fn epoll_watches(&self, epfd: Fd, fd: Fd) -> Result<Vec<(Fd, EpollEvent)>, Errno> {
+    pub fn epoll_watches(&self, epfd: Fd, fd: Fd) -> Result<Vec<(Fd, EpollEvent, bool)>, Errno> {
         Mode::lock(self).epoll_watches(epfd, fd)
     }
 
