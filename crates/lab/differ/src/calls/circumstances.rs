@@ -52,7 +52,7 @@ struct Walk {
     /// Files that one call read while another one, which peeks, slept.
     raced: BTreeSet<File>,
     /// Files for which a wait and a call that takes something slept at once, and those for which a connect and a read
-    /// did.
+    /// or a wait did.
     beside: BTreeSet<File>,
     connecting: BTreeSet<File>,
     /// Connections whose receiving side is shut, those that the peer has filled, and both.
@@ -61,6 +61,13 @@ struct Walk {
     stalled: BTreeSet<File>,
     /// Of those that the peer has filled, the ones of which the program has read nothing since.
     full: BTreeSet<File>,
+    /// Connections that the program has filled.
+    stuffed: BTreeSet<File>,
+    /// Sockets that have connected to a mapped address, and those of them that connect to an IPv6 one afterwards.
+    mapped: BTreeSet<File>,
+    unmapped: BTreeSet<File>,
+    /// Sockets of which an option with _NEW has changed whether there are timestamps.
+    stamped_anew: BTreeSet<File>,
     /// Sockets with a low-water mark of their own, and those where a read slept while they had one.
     marked: BTreeSet<File>,
     short: BTreeSet<File>,
@@ -110,6 +117,16 @@ impl Walk {
     /// Bytes from the peer that no call has asked for yet.
     fn unread(&self, file: File) -> i64 {
         self.unread.get(&file).copied().unwrap_or(0)
+    }
+
+    /// Takes note of the family of a connect that sends something.
+    fn take_family(&mut self, step: &Step) {
+        let Some(file) = self.slots.get(&step.arg(0)).copied() else { return };
+        match step.arg(1) {
+            8..12 => _ = self.mapped.insert(file),
+            4..8 if self.mapped.contains(&file) => _ = self.unmapped.insert(file),
+            _ => {}
+        }
     }
 
     /// Returns true if the step is about a connection whose packets are lost for IPV6_RTHDRDSTOPTS.
@@ -202,6 +219,7 @@ impl Walk {
                     self.ended.extend(self.outgoing.remove(&port).into_iter().flatten());
                 }
             }
+            "stuff" => self.stuffed.extend(self.slots.get(&first).copied()),
             "shutdown" => {
                 let file = self.slots.get(&first).copied();
                 self.ended.extend(file);
@@ -218,6 +236,9 @@ impl Walk {
                         _ => self.corked.insert(*file),
                     };
                 }
+            }
+            "setopt" if second == 1 && NEW_STAMPS.contains(&step.arg(2)) => {
+                self.stamped_anew.extend(self.slots.get(&first).copied());
             }
             "setopt" if second == 1 && STAMPS.contains(&(step.arg(2) as i32)) => {
                 let file = self.slots.get(&first).filter(|file| self.unread(**file) > 0);
@@ -340,6 +361,9 @@ const RTHDRDSTOPTS: (i64, i64) = (41, 55);
 /// Options of a socket that ask for timestamps.
 const STAMPS: [i32; 3] = [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING];
 
+/// SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW and SO_TIMESTAMPING_NEW.
+const NEW_STAMPS: [i64; 3] = [63, 64, 65];
+
 /// Returns true for a call that tells what is not acknowledged or not sent.
 fn asks_unsent(step: &Step) -> bool {
     step.name == "ioctl" && matches!(step.arg(1), 0x5411 | 0x894b)
@@ -407,10 +431,10 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
             either(file, &takes, &waits) || walk.watched.contains_key(file) && either(file, &in_set, &polls)
         };
         let beside: Vec<File> = files.iter().copied().filter(beside).collect();
-        let (connects, recvs) =
-            (|at: usize| steps[at].name == "connect", |at: usize| steps[at].name == "recv");
+        let connects = |at: usize| steps[at].name == "connect";
+        let looks = |at: usize| steps[at].name == "recv" || waits(at);
         let connecting: Vec<File> =
-            files.iter().copied().filter(|file| either(file, &connects, &recvs)).collect();
+            files.iter().copied().filter(|file| either(file, &connects, &looks)).collect();
         let reads = matches!(step.name, "recv" | "drain") && !is_peek(step);
         let raced: Vec<File> =
             files.iter().copied().filter(|file| reads && asleep(file, &|at| is_peek(&steps[at]))).collect();
@@ -435,10 +459,17 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
         let failed = |line: &String| line.contains(" -1 ") && !line.ends_with("EINPROGRESS");
         // These go on until an error.
         let ends = matches!(step.name, "stuff" | "pstuff" | "drain");
+        let connects = step.name == "connect";
         match lines.iter().find(|line| !ends && line.starts_with(&answer) && failed(line)) {
-            None => walk.take(step),
-            Some(line) if step.name == "connect" && line.ends_with("ECONNREFUSED") => {
-                walk.ended.extend(&files)
+            None => {
+                walk.take(step);
+                if connects {
+                    walk.take_family(step);
+                }
+            }
+            Some(line) if connects && line.ends_with("ECONNREFUSED") => {
+                walk.ended.extend(&files);
+                walk.take_family(step);
             }
             Some(_) => {}
         }
@@ -473,6 +504,7 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
     match () {
         () if concerns(&walk.relayed) => ", after a child",
         () if steps.get(at).is_some_and(|step| walk.is_cut_off(at, step)) => ", behind IPV6_RTHDRDSTOPTS",
+        () if concerns(&walk.unmapped) => ", over IPv6 behind IPv4",
         () if concerns(&walk.beside_queue) => ", beside a queue of the link",
         () if concerns(&walk.let_go)
             || name == "kill" && !walk.let_go.is_empty()
@@ -504,9 +536,16 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
             ", beside a read asleep"
         }
         () if steps.get(at).is_some_and(|step| earlier().waits_for_both(step)) => ", of both kinds",
-        () if matches!(name, "connect" | "recv") && concerns(&walk.connecting) => ", beside a connect asleep",
+        () if matches!(name, "connect" | "recv" | "poll" | "select" | "wait")
+            && concerns(&walk.connecting) =>
+        {
+            ", beside a connect asleep"
+        }
         () if concerns(&walk.stalled) => ", filled behind a shut end",
-        () if name == "psend" && concerns(&walk.full) => ", of a full connection",
+        () if name == "psend" && concerns(&walk.full) || name == "send" && concerns(&walk.stuffed) => {
+            ", of a full connection"
+        }
+        () if name == "recv" && concerns(&walk.stamped_anew) => ", behind an option with _NEW",
         () if name == "recv" && concerns(&walk.counted) => ", TCP_INQ set meanwhile",
         () if asks_data(name) && concerns(&walk.short) => ", short of SO_RCVLOWAT",
         () => otherwise,

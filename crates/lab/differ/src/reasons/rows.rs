@@ -149,6 +149,13 @@ pub const ROWS: &[Row] = &[
                  error of an end. Which does is not defined.",
     },
     Row {
+        name: "a wait beside a connect",
+        kind: Kind::Calls { goes_on: true },
+        key: "*, beside a connect asleep: woke: ? * | woke: ? *",
+        reason: "Of a poll(2) and a connect(2) of one socket that sleep in two threads, the end of the attempt wakes \
+                 both. Whether the poll tells of the error depends on which of them runs first, on either side.",
+    },
+    Row {
         name: "window updates behind shutdown(SHUT_RD)",
         kind: CALLS,
         key: "*, filled behind a shut end: *",
@@ -161,6 +168,14 @@ pub const ROWS: &[Row] = &[
         key: "psend*, of a full connection: n | -1 EAGAIN",
         reason: "A sender whose buffers are full takes more when an acknowledgment makes them grow. Linux delays one \
                  (RFC 9293, section 3.8.6.3) that is sent at once here, so the peer had that room before.",
+    },
+    Row {
+        name: "growth of a full send buffer",
+        kind: CALLS,
+        key: "*, of a full connection: n | -1 EAGAIN",
+        reason: "How large a send buffer becomes by itself is not defined (tcp(7), `tcp_wmem`). Here it has twice the \
+                 congestion window. On Linux any segment of the peer's makes it grow that finds less in flight than \
+                 the congestion window, even if its window stays shut.",
     },
     Row {
         name: "a read with a low-water mark",
@@ -198,6 +213,21 @@ pub const ROWS: &[Row] = &[
         key: "recvmsg*: *flags * name ? cmsg 1:6? * | *flags * name ? ?",
         reason: "A socket that is not connected is the kernel's, which takes `SO_TIMESTAMP_NEW` and the like. On a \
                  connection of the stack they are refused, so what was set before brings nothing.",
+    },
+    Row {
+        name: "timestamps that an option with _NEW ends",
+        kind: Kind::Calls { goes_on: true },
+        key: "recvmsg*, behind an option with _NEW: *flags * name * | *flags * name ? cmsg 1:?? *",
+        reason: "On Linux `SO_TIMESTAMP_NEW` and the like end what the options without _NEW have begun. On a \
+                 connection of the stack they are refused, so these go on.",
+    },
+    Row {
+        name: "an IPv6 connection behind one to a mapped address",
+        kind: CALLS,
+        key: "*, over IPv6 behind IPv4: *",
+        reason: "A socket of Linux that has connected to a mapped address has the functions of IPv4 for good: what it \
+                 sends over IPv6 afterwards does not arrive. RFC 3493, section 3.7, has both families of one socket, \
+                 and here they work in any order.",
     },
     Row {
         name: "the loopback after a connection over the link",
