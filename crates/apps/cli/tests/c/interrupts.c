@@ -178,8 +178,11 @@ static void interrupts(void)
     /* connect to who does not answer: the queue of its listener is full. */
     int peer = (int)raw_socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in deaf = at(CLIENT, 3072);
-    raw_bind(peer, SA(deaf));
-    raw_listen(peer, 0);
+    /* The run before may have left connections of the port in TIME-WAIT. */
+    int on = 1;
+    raw_setsockopt(peer, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (raw_bind(peer, SA(deaf)) < 0 || raw_listen(peer, 0) < 0)
+        told(-1, "a listener that is deaf");
     int queue[4];
     for (int i = 0; i < 4; i++) {
         queue[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
