@@ -95,7 +95,8 @@ impl Connection {
             return self.challenge(cx, Cause::Place);
         }
         self.request(Due::ACK);
-        if !seg.payload.is_empty() && end.at_or_before(self.rcv.nxt()) {
+        // What begins half of all sequence numbers ahead ends on the other side, and is no duplicate.
+        if !seg.payload.is_empty() && seg.seq.before(self.rcv.nxt()) && end.at_or_before(self.rcv.nxt()) {
             cx.counters.duplicates_in += 1;
             self.report_duplicate(cx.config, seg.seq, end);
         }
