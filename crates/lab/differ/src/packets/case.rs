@@ -20,8 +20,9 @@ pub struct Case<'a> {
     pub(super) heard_by_both: u32,
     /// Largest window that the peer has told.
     pub(super) largest: u32,
-    /// Next number that the near end expects.
+    /// Next number that the near end expects, once that is known.
     pub(super) expected: u32,
+    pub(super) is_expected_known: bool,
     /// Right edge of the window that was offered, by the one of the two that offered less, and by the other one.
     pub(super) edge: u32,
     pub(super) far_edge: u32,
@@ -101,6 +102,10 @@ pub struct Case<'a> {
     pub(super) has_acked_once: bool,
     /// A timer of the kernel filled a window of less than a segment, in the step, later than one here.
     pub(super) is_override_apart: bool,
+    /// One before it did so together with what the kernel had sent again.
+    pub(super) has_undone: bool,
+    /// All data that the kernel sent after the step was a timer's.
+    pub(super) is_kernel_timed: bool,
     /// The kernel sent what was not acknowledged first again while the peer's window was shut.
     pub(super) has_shut_again: bool,
     /// The near end's FIN was sent.
@@ -204,6 +209,7 @@ impl<'a> Case<'a> {
             heard_by_both: 0,
             largest: 0,
             expected: 0,
+            is_expected_known: false,
             edge: 0,
             far_edge: 0,
             is_half_open: true,
@@ -244,6 +250,8 @@ impl<'a> Case<'a> {
             acks_once: false,
             has_acked_once: false,
             is_override_apart: false,
+            has_undone: false,
+            is_kernel_timed: false,
             has_shut_again: false,
             has_ended: false,
             fins: Vec::new(),
@@ -346,6 +354,8 @@ impl<'a> Case<'a> {
             TOGETHER,
         ));
         case.is_override_apart = times.is_some_and(|(kernel, ours)| kernel.saturating_sub(ours) > TOLERANCE);
+        let data = kernel.moments.get(difference.step).into_iter().flat_map(|moment| &moment.seen);
+        case.is_kernel_timed = data.filter(|seen| is_numbered(&seen.packet)).all(|seen| seen.at > TOLERANCE);
         let (kernel, ours) = (reach(kernel), reach(ours));
         case.heard_by_both = if ahead(kernel, ours) { ours } else { kernel };
         case
@@ -383,7 +393,7 @@ impl<'a> Case<'a> {
         {
             self.reach = end;
         }
-        if tcp.flags.has(Flags::FIN) {
+        if tcp.flags.has(Flags::FIN) && (!syn || opens) {
             self.fins.push(end.wrapping_add(u32::from(syn)));
             if !now && ahead(end, self.expected) && !ahead(end, self.edge) {
                 self.early_fin = Some(end);
@@ -410,7 +420,7 @@ impl<'a> Case<'a> {
         self.is_urgent |= tcp.flags.has(Flags::URG) && !now;
         let is_in_window = opens || (!ahead(start, self.edge) && !ahead(self.expected, last));
         self.is_outside = now && !is_in_window;
-        let is_taken = !reset && is_in_window && is_new && (opens || !syn && self.expected != 0);
+        let is_taken = !reset && is_in_window && is_new && (opens || !syn && self.is_expected_known);
         let is_acceptable = |ack: &u32| is_taken && !ahead(*ack, self.heard) && !ahead(self.acked, *ack);
         let is_across = |fin: u32| !ahead(start, fin) && ahead(end, fin);
         self.is_text_apart |= !now && tcp.len > 0 && is_in_window && self.early_fin.is_some_and(is_across);
@@ -435,19 +445,21 @@ impl<'a> Case<'a> {
             let acks_once = self.has_repeated && self.departures.iter().any(is_once);
             (self.acks_once, self.has_acked_once) =
                 (now && acks_once, if now { self.has_acked_once } else { acks_once });
+            let is_again = |(of, at): &(Range, Option<Duration>)| !ahead(of.end, ack) && at.is_none();
+            self.has_undone |= !now && acks_once && self.again[0] > 0 && self.departures.iter().any(is_again);
             self.departures.retain(|(of, _)| ahead(of.end, ack));
             if !now {
                 let room = edge.wrapping_sub(self.heard);
                 self.small_edge = Some(edge).filter(|_| room < MSS.into()).or(self.small_edge);
                 self.wl1 = if is_later { Some(start) } else { self.wl1 };
                 let next = start.wrapping_add(u32::from(syn));
-                let is_next =
-                    (syn && self.expected == 0) || !ahead(self.expected, next) || ahead(last, self.expected);
+                let is_first = syn && !self.is_expected_known;
+                let is_next = is_first || !ahead(self.expected, next) || ahead(last, self.expected);
                 self.is_half_open &= ack != self.heard || !is_next || !is_new;
                 self.acked = ack;
             }
         }
-        let is_in_order = !ahead(start, self.expected) || self.expected == 0;
+        let is_in_order = !ahead(start, self.expected) || !self.is_expected_known;
         if !now && (syn && self.stamp.is_none() || is_taken && is_in_order) {
             self.stamp = match (stamp, self.stamp) {
                 (Some(val), Some(known)) if !ahead(val, known) => Some(known),
@@ -461,7 +473,7 @@ impl<'a> Case<'a> {
         let is_first = segment.seq.is_some_and(|range| range.start == self.input.isn);
         let seen = || moment.iter().flat_map(|moment| &moment.seen).filter_map(|seen| tcp(&seen.packet.body));
         let answers = seen().any(|tcp| tcp.flags.has(Flags::SYN));
-        segment.flags.has(Flags::SYN) && self.expected != 0 && !is_first && !answers
+        segment.flags.has(Flags::SYN) && self.is_expected_known && !is_first && !answers
     }
 
     /// Is it the right end of the last SACK blocks that lay beyond a hole?
@@ -529,6 +541,7 @@ impl<'a> Case<'a> {
             }
             if let Some(ack) = seen.ack {
                 self.expected = if syn { ack.wrapping_sub(self.input.isn) } else { ack };
+                self.is_expected_known = true;
             }
             // A challenge leaves it half open.
             self.has_answered |= !syn;
@@ -613,6 +626,12 @@ impl<'a> Case<'a> {
             |ack: &u32| !self.is_outside && ahead(*ack, self.acked) && !ahead(*ack, self.heard);
         let ack = self.ack().filter(is_acceptable);
         ack.unwrap_or(self.acked)
+    }
+
+    /// Has the peer acknowledged a part of a segment, and not yet the rest?
+    pub(super) fn is_within_a_segment(&self) -> bool {
+        let una = self.una();
+        self.sent.iter().any(|of| ahead(una, of.start) && ahead(of.end, una))
     }
 
     /// Does a segment repeat what lies before `heard`, which moves with it?

@@ -47,9 +47,15 @@ fn tolerance(seen: &Seen) -> Duration {
     TOLERANCE.max(seen.at / 4) + seen.unread
 }
 
-/// Did a timer that may have run since before the step send data or a FIN?
+/// Did a timer that may have run since before the step send data, a SYN or a FIN?
 fn is_by_timer(seen: &Seen, least: Duration) -> bool {
-    seen.at > least && super::case::tcp(&seen.packet.body).is_some_and(super::case::takes_numbers)
+    seen.at > least && super::case::is_numbered(&seen.packet)
+}
+
+/// Returns how long after the step the other one may send it yet.
+fn latest(seen: &Seen, least: Duration) -> Duration {
+    let late = if is_by_timer(seen, least) { lateness(seen.gap) } else { Duration::ZERO };
+    seen.at + tolerance(seen).max(late + seen.unread)
 }
 
 /// Did each leave as long after what the same end had sent before? What came before may have been off itself.
@@ -90,26 +96,24 @@ fn trim(kernel: &mut Moment, ours: &mut Moment, until: Duration) {
         } else {
             (&mut *ours, TOGETHER)
         };
-        let may_be_later = |last: &mut Seen| {
-            let late = if is_by_timer(last, least) { lateness(last.gap) } else { Duration::ZERO };
-            last.at > least && last.at + tolerance(last).max(late + last.unread) > until
-        };
+        let may_be_later = |last: &mut Seen| last.at > least && latest(last, least) > until;
         if longer.seen.pop_if(may_be_later).is_none() {
             return;
         }
     }
 }
 
-/// Did a timer run out on one of the two so shortly before the next step that it may run out on the other one behind
-/// it?
-pub(super) fn is_timer_beside(a: &Moment, b: &Moment, until: Duration) -> bool {
+/// Returns how long after the next step a timer may run out on one of the two that ran out on the other one so shortly
+/// before it.
+pub(super) fn timer_beside(a: &Moment, b: &Moment, until: Duration) -> Option<Duration> {
     let (mut a, mut b) = (joined(a), joined(b));
     let counts = (a.seen.len(), b.seen.len());
     let (last, least) =
         if counts.0 > counts.1 { (a.seen.last(), TOLERANCE) } else { (b.seen.last(), TOGETHER) };
-    let is_by_timer = last.is_some_and(|last| is_by_timer(last, least));
+    let left =
+        last.filter(|last| is_by_timer(last, least)).map(|last| latest(last, least).saturating_sub(until));
     trim(&mut a, &mut b, until);
-    is_by_timer && counts != (a.seen.len(), b.seen.len())
+    left.filter(|_| counts != (a.seen.len(), b.seen.len()))
 }
 
 /// Returns the difference at the end: complaints, then states.
@@ -226,8 +230,9 @@ fn data_that_leaves_together_is_compared_by_its_ends() {
     let first = moment(&later.seen[..1]);
     assert!(differ(0, &later, &first, Duration::from_millis(450)).is_some(), "nothing for long");
     assert_eq!(differ(0, &later, &first, Duration::from_millis(100)), None, "it may come after the watch");
-    assert!(is_timer_beside(&later, &first, Duration::from_millis(100)));
-    assert!(!is_timer_beside(&later, &first, Duration::from_millis(450)));
+    let left = timer_beside(&later, &first, Duration::from_millis(100));
+    assert_eq!(left, Some(Duration::from_millis(18)), "28 ms from 90 ms on");
+    assert_eq!(timer_beside(&later, &first, Duration::from_millis(450)), None);
     let small: Vec<Seen> = (0..10).map(|at| piece(ack, 1 + at, 2 + at, 0)).collect();
     assert!(
         differ(0, &moment(&small), &moment(&[piece(ack, 1, 11, 0)]), Duration::MAX).is_some(),

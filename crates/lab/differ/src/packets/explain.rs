@@ -2,7 +2,7 @@
 
 use super::case::{Case, SCALE_UNIT, ack_of, ahead, data_of, stamps, takes_numbers, tcp};
 use super::changes::alike;
-use super::compare::{Difference, TOLERANCE, differ, differ_at_end, is_timer_beside};
+use super::compare::{Difference, TOLERANCE, differ, differ_at_end, timer_beside};
 use super::input::{Action, Call, Echo, Half, Input, MSS, Step, Switch};
 use super::trace::Trace;
 use crate::reasons::{self, Kind, Row};
@@ -42,12 +42,13 @@ impl Verdict {
 /// leaves both in the same state.
 pub fn judge(input: &Input, kernel: &Trace, ours: &Trace) -> Verdict {
     let mut verdict = Verdict::default();
-    let mut is_apart = false;
+    // How long a timer may run out on one of the two yet that ran out on the other one.
+    let mut apart = None;
     for (step, (a, b)) in kernel.moments.iter().zip(&ours.moments).enumerate().take(input.steps.len()) {
         // Until the next step.
         let until = kernel.pauses.get(step + 1).copied().unwrap_or(Duration::MAX);
-        let was_apart = is_apart;
-        is_apart = is_timer_beside(a, b, until);
+        let was_apart = apart.is_some();
+        apart = apart.and_then(|left: Duration| left.checked_sub(until)).max(timer_beside(a, b, until));
         let Some(difference) = differ(step, a, b, until) else { continue };
         let mut case = Case::new(input, &difference, kernel, ours);
         case.is_timer_apart = was_apart;
@@ -463,7 +464,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         };
         case.is_half_open
             && case.called(Call::Connect)
-            && (case.expected != 0 || case.has_crossed)
+            && (case.is_expected_known || case.has_crossed)
             && case.input.steps[..until].iter().any(ends)
     }),
     ("half_open_reset", Then::Ends, |case| {
@@ -555,7 +556,8 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         // All that the window takes, which never was more.
         let is_all = is_fresh && ours.is_some_and(|range| range.end == case.allowed) && case.largest < LEAST;
         // Or what comes behind a few bytes that were sent again.
-        let is_behind = is_fresh && case.has_repeated && case.heard.wrapping_sub(case.una()) < LEAST;
+        let is_behind =
+            is_fresh && case.has_repeated && (1..LEAST).contains(&case.heard.wrapping_sub(case.una()));
         kernel.is_none() && (is_all || is_behind)
     }),
     ("undone_at_once", Then::Ends, |case| {
@@ -578,7 +580,17 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && kernel.is_some_and(is_piece)
             && !ours.is_some_and(is_piece)
             && case.difference.ours == case.difference.kernel[1..];
-        case.acks_once && (case.kernel_sends_more() || is_over) || goes_on || is_second || is_probed
+        // Or by its timer alone, which it restarts.
+        let at_once = |line: &String| line.starts_with("after 0 ms: ");
+        let is_later = case.is_kernel_timed && case.only_again() && case.difference.ours.iter().all(at_once);
+        // Or its congestion window was undone by one before.
+        let is_more = case.kernel_sends_more()
+            || case.difference.kernel.split_first().is_some_and(|(_, rest)| rest == case.difference.ours);
+        case.acks_once && (case.kernel_sends_more() || is_over || is_later)
+            || case.has_undone && is_fresh && is_more
+            || goes_on
+            || is_second
+            || is_probed
     }),
     ("override_apart", Then::Ends, |case| case.is_override_apart && case.only_again()),
     ("forced_probe", Then::Ends, |case| {
@@ -628,6 +640,23 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             || case.has_repeated && (case.kernel_sends_more() || has_no_news && is_full && kernel.is_some());
         is_apart && is_alike || case.has_repeated && (is_fresh || is_full && kernel.is_none())
     }),
+    ("part_in_segments", Then::Ends, |case| {
+        let Some((fresh, rest)) = case.difference.ours.split_first() else { return false };
+        let is_fresh = data_of(fresh).is_some_and(|range| {
+            range.start == case.heard && range.end.wrapping_sub(range.start) <= MSS.into()
+        });
+        // What it would acknowledge with the data the kernel acknowledges alone.
+        let is_bare = |line: &String| line.starts_with(". ") && data_of(line).is_none();
+        let kernel = match case.difference.kernel.split_first() {
+            Some((first, others)) if is_bare(first) => others,
+            _ => &case.difference.kernel,
+        };
+        case.has_repeated
+            && case.una() != case.acked
+            && case.is_within_a_segment()
+            && is_fresh
+            && kernel == rest
+    }),
     ("fin_beyond_window", Then::Ends, |case| {
         let is_fin = |line: &String| line.starts_with("F. ") && line.contains("(0)");
         // The initial window at least is in flight, in segments.
@@ -670,6 +699,11 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         };
         let kernel = bare(&case.difference.kernel);
         case.has_split && kernel.is_some() && kernel == bare(&case.difference.ours)
+    }),
+    ("partial_ack", Then::Ends, |case| {
+        // Or the next step comes before that of the other one.
+        let is_one = case.difference.kernel.len() == 1 && case.difference.ours.is_empty();
+        case.is_within_a_segment() && is_one && case.is_kernel_timed && case.data().0.is_some()
     }),
     ("probe_timeout", Then::GoesOn, |case| {
         let is_later = |lines: &[String]| lines.len() == 1 && lines[0].starts_with("after ");

@@ -755,6 +755,12 @@ pub const ROWS: &[Row] = &[
                  ones. Here it counts bytes, as in RFC 5681, section 3.1, so the two differ behind short segments.",
     },
     Row {
+        name: "part of a segment in the congestion window",
+        kind: Kind::Packets,
+        key: "part_in_segments",
+        reason: "Linux's congestion window grows by whole segments, here by bytes (RFC 5681, section 3.1).",
+    },
+    Row {
         name: "needless timeout undone at once",
         kind: Kind::Packets,
         key: "undone_at_once",

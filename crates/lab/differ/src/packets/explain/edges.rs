@@ -394,3 +394,109 @@ fn a_segment_beyond_the_window_acknowledges_nothing() {
     assert_eq!(judged(0x8000_0001), Some(vec!["probe_of_pieces"]));
     assert_ne!(judged(1), Some(vec!["probe_of_pieces"]), "one piece is left");
 }
+
+/// Data of 1000 bytes.
+fn data(start: u32) -> Packet {
+    seg(ACK, start, 1_000, 1, 65_535)
+}
+
+/// Three segments, the first of them sent again, and an acknowledgment that both leave unanswered.
+fn timed_out(ack: Option<u32>) -> Story {
+    let mut story = opened();
+    let all = sends(&[(0, data(1)), (0, data(1_001)), (0, data(2_001)), (230, data(1))]);
+    story.push((call(Call::Write(3_000)), all));
+    story.extend(ack.map(|ack| (send(seg(ACK, 1, 0, ack, 65_535)), sends(&[]))));
+    story
+}
+
+#[test]
+fn a_window_that_was_undone_at_once_stays_wide() {
+    let judged = |ack, again| {
+        let kernel = sends(&[(0, data(3_001)), (200, data(again))]);
+        keys(timed_out(Some(ack)), call(Call::Write(1_000)), kernel, sends(&[(200, data(again))]))
+    };
+    assert_eq!(judged(2_001, 2_001), Some(vec!["undone_at_once"]));
+    assert_eq!(judged(1_001, 1_001), None, "it acknowledges what was sent again alone");
+}
+
+#[test]
+fn what_was_undone_at_once_leaves_the_rest_to_the_timer() {
+    let judged = |ack| {
+        let again = |at| sends(&[(at, data(ack))]);
+        keys(timed_out(None), send(seg(ACK, 1, 0, ack, 65_535)), again(62), again(0))
+    };
+    assert_eq!(judged(2_001), Some(vec!["undone_at_once"]));
+    assert_eq!(judged(1_001), None, "it acknowledges what was sent again alone");
+}
+
+#[test]
+fn a_part_of_a_segment_lets_the_window_grow_here_alone() {
+    let judged = |ack| {
+        let mut story = opened();
+        story.push((call(Call::Write(1_000)), sends(&[(0, data(1)), (230, data(1))])));
+        story.push((call(Call::Write(1_000)), sends(&[])));
+        keys(story, send(seg(ACK, 1, 0, ack, 65_535)), sends(&[]), sends(&[(0, data(1_001))]))
+    };
+    assert_eq!(judged(499), Some(vec!["part_in_segments"]));
+    assert_eq!(judged(1_001), None, "a whole segment");
+}
+
+#[test]
+fn a_part_of_a_segment_leaves_linuxs_timer_as_it_was() {
+    let judged = |ack, at| {
+        let mut story = wrote(opened(), 1, 100);
+        story.push((send(seg(ACK, 1, 0, ack, 65_535)), sends(&[])));
+        keys(story, call(Call::Write(1)), sends(&[(at, seg(ACK, 101, 1, 1, 65_535))]), sends(&[]))
+    };
+    assert_eq!(judged(50, 40), Some(vec!["partial_ack"]));
+    assert_eq!(judged(50, 0), None, "no timer's");
+    assert_eq!(judged(101, 40), None, "a whole segment");
+}
+
+#[test]
+fn the_fin_of_a_refused_syn_is_none() {
+    let judged = |bits| {
+        let ack = |number| sends(&[(0, seg(ACK, 1, 0, number, 65_535))]);
+        let mut story = opened();
+        story.push((send(seg(bits, 2, 0, 1, 65_535)), ack(1)));
+        story.push((send(seg(Flags::SYN | Flags::FIN, 499, 0, 0, 65_535)), ack(1)));
+        keys(story, send(seg(ACK, 1, 100, 1, 65_535)), ack(101), ack(3))
+    };
+    assert_eq!(judged(FIN_ACK), Some(vec!["text_across_fin"]));
+    assert_eq!(judged(ACK), None, "no FIN came early");
+}
+
+#[test]
+fn the_number_0_is_one_that_may_be_expected() {
+    let judged = |acks| {
+        let syn_ack = sends(&[(0, seg(SYN_ACK, 0, 0, 0, 65_535))]);
+        let mut story = vec![(send(seg(Flags::SYN, u32::MAX, 0, 0, 65_535)), syn_ack)];
+        if acks {
+            story.push((send(seg(ACK, 0, 0, 1, 65_535)), sends(&[])));
+        }
+        let kernel = sends(&[(0, seg(ACK, 1, 0, 0, 65_535))]);
+        keys(story, send(seg(ACK, 0, 0, 0, 65_535)), kernel, sends(&[]))
+    };
+    assert_eq!(judged(true), Some(vec!["old_ack"]));
+    assert_eq!(judged(false), None, "the connection is half open");
+}
+
+#[test]
+fn a_timer_stands_beside_each_step_within_the_tolerance() {
+    let judged = |pause: u64| {
+        let (mut steps, mut common): (Vec<_>, Vec<_>) = opened().into_iter().unzip();
+        steps.extend([call(Call::Write(1_000)), call(Call::Poll), call(Call::Write(1_000))]);
+        common.extend([sends(&[(0, data(1))]), answers("0x4"), sends(&[])]);
+        let mut kernel = common.clone();
+        kernel[2] = sends(&[(0, data(1)), (200, data(1))]);
+        let last = common.len() - 1;
+        common[last] = sends(&[(0, data(1_001))]);
+        let pauses: Vec<_> = [10, 10, 10, 227, pause, 450].map(Duration::from_millis).into();
+        let trace = |moments| Trace { moments, pauses: pauses.clone(), ..Trace::default() };
+        let input = Input { seed: 0, isn: 0, v6: false, steps };
+        let verdict = judge(&input, &trace(kernel), &trace(common));
+        verdict.open.is_none().then(|| verdict.explained.iter().map(|row| row.key).collect::<Vec<_>>())
+    };
+    assert_eq!(judged(10), Some(vec!["timer_beside_step"]));
+    assert_eq!(judged(40), None, "the tolerance is over");
+}
