@@ -58,6 +58,15 @@ pub struct Turn {
     pub timers: u32,
     /// Work remains (back-pressure, more packets): turn again at once.
     pub more: bool,
+    /// Owners have something to look at ([`Core::notices`]), be it that another process has left a connection to this one.
+    pub noticed: bool,
+}
+
+impl Turn {
+    /// Returns true if a call that found nothing before may find something now, or if the core wants another turn.
+    pub fn has_news(&self) -> bool {
+        self.more || self.received > 0 || self.timers > 0 || self.noticed
+    }
 }
 
 impl Core {
@@ -99,6 +108,7 @@ impl Core {
         self.transmit_all(now, false, &mut turn);
         self.scratch = Some(scratch);
         self.shared.pause_probes();
+        turn.noticed = !(self.noticed.is_empty() && self.noticed_listeners.is_empty());
         if self.error.is_some() {
             return self.error.take().map_or(Ok(turn), Err);
         }

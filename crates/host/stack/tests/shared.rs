@@ -23,6 +23,9 @@ struct Others {
     flows: i32,
     gone: u32,
     left: usize,
+    /// State of what was left last, and whether it is left to this one.
+    state: Vec<u8>,
+    comes: bool,
 }
 
 /// A port that processes share.
@@ -87,19 +90,24 @@ impl Sharing for Shared {
         others.gone += u32::from(others.flows == 0);
     }
 
-    fn hand_over(&mut self, _: &FlowKey, _: &[u8]) -> bool {
-        self.others.lock().unwrap().left += 1;
+    fn hand_over(&mut self, _: &FlowKey, state: &[u8]) -> bool {
+        let mut others = self.others.lock().unwrap();
+        others.left += 1;
+        others.state = state.to_vec();
         true
     }
 
-    fn take_over(&mut self, _: &mut Vec<u8>) -> bool {
-        false
+    fn take_over(&mut self, state: &mut Vec<u8>) -> bool {
+        let mut others = self.others.lock().unwrap();
+        state.clone_from(&others.state);
+        std::mem::take(&mut others.comes)
     }
 }
 
 /// A core on such a port, and the other end of its wire.
 fn shared() -> (Core, Pair, Arc<Mutex<Others>>) {
-    let others = Others { answerer: Answerer::Ours, flows: 0, gone: 0, left: 0 };
+    let others =
+        Others { answerer: Answerer::Ours, flows: 0, gone: 0, left: 0, state: Vec::new(), comes: false };
     let others = Arc::new(Mutex::new(others));
     let (wire, pair) = pair(&PairConfig::default()).unwrap();
     let port = Shared { pair, told: false, others: others.clone() };
@@ -142,6 +150,30 @@ fn a_flow_is_told_of_all_the_while_that_a_connection_replaces_its_time_wait_entr
     }
     let others = others.lock().unwrap();
     assert_eq!((others.flows, others.gone), (1, 0));
+}
+
+/// A thread that waits for connections in the turn's place must look again.
+#[test]
+fn a_turn_that_takes_a_connection_over_has_news() {
+    let (server, wire, others) = shared();
+    let mut world = World::of(Core::new(config(1, CLIENT, CLIENT_V6), Box::new(wire)), server);
+    let listener = world.listen(HTTP, 8);
+    world.client.connect(world.now, &connect(HTTP, 7)).unwrap();
+    world.settle();
+    world.server.close_listener(world.now, listener);
+    let state = std::mem::take(&mut others.lock().unwrap().state);
+    let (mut heir, _wire, others) = shared();
+    let mut now = world.now;
+    let (listener, _) = heir.listen(now, &listen(HTTP, 8)).unwrap();
+    let mut news = |comes| {
+        now += Duration::from_secs(1);
+        (others.lock().unwrap().state, others.lock().unwrap().comes) = (state.clone(), comes);
+        let turn = heir.turn(now).unwrap();
+        heir.notices(&mut Vec::new());
+        (turn.received, turn.has_news(), heir.acceptable(listener))
+    };
+    assert_eq!(news(false), (0, false, 0));
+    assert_eq!(news(true), (0, true, 1));
 }
 
 #[test]

@@ -129,7 +129,7 @@ impl Machine for Engine {
 
     /// A program that asks in a loop must not starve the stack.
     fn look_again(&mut self) -> bool {
-        self.is_stale(STALE) && Engine::turn(self).is_ok_and(|turn| turn.received > 0 || turn.timers > 0)
+        self.is_stale(STALE) && Engine::turn(self).is_ok_and(|turn| turn.has_news())
     }
 
     fn turn(&mut self) -> Result<Turn, IoError> {

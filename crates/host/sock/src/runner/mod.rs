@@ -153,7 +153,7 @@ impl<M: Machine> Shared<M> {
             }
         };
         lead.hurry(machine.next_timeout(), machine.engine().time());
-        turned.is_ok_and(|done| done.more || done.received > 0 || done.timers > 0)
+        turned.is_ok_and(|done| done.has_news())
     }
 }
 
@@ -484,7 +484,7 @@ impl<M: Machine> Runner<M> {
                     engine.load.on_wake(engine.time());
                 }
                 let done = or_down(machine.turn()).map_err(Ended::Failed)?;
-                if done.more || done.received > 0 || done.timers > 0 {
+                if done.has_news() {
                     let engine = machine.engine_mut();
                     engine.busy_poll.on_work(engine.now(), done.received > 0);
                     waiter.in_vain = false;
