@@ -181,12 +181,21 @@ impl Table {
     /// Leaves a connection to the heir of its bucket, or to a member that asks; false if there is none but the member
     /// itself, or no room.
     pub(super) fn hand_over(&self, member: usize, key: &FlowKey, state: &[u8]) -> bool {
-        let at = self.bucket(key);
-        let put = |to| self.handovers().is_ok_and(|handovers| handovers.put(at, self.print(key), to, state));
-        match self.heir(at) {
-            Some(heir) if heir != member => put(None),
-            _ => self.take_asking(member).is_some_and(|asking| put(Some(asking))),
+        match self.heir(self.bucket(key)) {
+            Some(heir) if heir != member => self.put_over(key, None, state),
+            _ => self.take_asking(member).is_some_and(|asking| self.put_over(key, Some(asking), state)),
         }
+    }
+
+    /// Leaves a connection to the heir of its bucket, or to a member that has asked.
+    pub(super) fn put_over(&self, key: &FlowKey, to: Option<usize>, state: &[u8]) -> bool {
+        let Ok(handovers) = self.handovers() else { return false };
+        let done = handovers.put(self.bucket(key), self.print(key), to, state);
+        // One that has gone since it asked may have been buried before this was there.
+        if let Some(gone) = to.filter(|to| self.present() & bit(*to) == 0) {
+            handovers.give_back(gone);
+        }
+        done
     }
 
     /// Returns a member that asks for a connection, which has asked no more by then.

@@ -462,9 +462,13 @@ fn a_connection_goes_to_a_member_that_asks_for_it() {
     // One that dies before it has taken what it asked for.
     two.set_role(Role::Asking).expect("asks");
     assert!(master.hand_over(&key, b"again"));
+    let gone = two.number;
     two.die();
     tend(&[&master, &one]);
     assert!(master.take_over(&mut state) && state == b"again");
+    // It was chosen before it was buried, and the state is there only afterwards.
+    assert!(master.table.put_over(&key, Some(gone), b"late"));
+    assert!(master.take_over(&mut state) && state == b"late");
 }
 
 #[test]
