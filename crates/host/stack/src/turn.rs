@@ -58,7 +58,8 @@ pub struct Turn {
     pub timers: u32,
     /// Work remains (back-pressure, more packets): turn again at once.
     pub more: bool,
-    /// Owners have something to look at ([`Core::notices`]), be it that another process has left a connection to this one.
+    /// Owners have something to look at ([`Core::notices`]), be it that another process has left a connection to this
+    /// one.
     pub noticed: bool,
 }
 
