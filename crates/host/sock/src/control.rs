@@ -126,13 +126,11 @@ pub fn serve_in(opened: &Opened, places: &Places) -> std::io::Result<Control> {
         in_thread("millstream-asked", question, move |question| drop(shared.serve(question)));
     })?;
     let clients = Arc::new(Clients { tree: Arc::downgrade(&opened.tree), count: AtomicUsize::new(0), desk });
-    let (place, ended) = (path.clone(), stop.clone());
-    let listen = move || {
-        let listener = unix_socket::listen_privately(&place);
-        let told = |e: std::io::Error| std::io::Error::new(e.kind(), format!("{}: {e}", place.display()));
-        listener.map(|listener| (listener, ())).map_err(told)
-    };
-    apart::spawn("millstream-control", listen, move |listener| accept(&listener, &clients, &ended))?;
+    let listener = unix_socket::listen_privately(&path)
+        .map_err(|e| std::io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+    let ended = stop.clone();
+    let run = move |listener: UnixListener| accept(&listener, &clients, &ended);
+    apart::spawn_with("millstream-control", listener, run)?;
     Ok(Control { path: Some(path), stop })
 }
 

@@ -56,17 +56,15 @@ pub struct Turn {
     pub sent: u32,
     /// Timers fired.
     pub timers: u32,
-    /// Work remains (back-pressure, more packets): turn again at once.
+    /// Work remains (back-pressure, more packets), or another process has left a connection to this one: turn again at
+    /// once, and let owners look first.
     pub more: bool,
-    /// Owners have something to look at ([`Core::notices`]), be it that another process has left a connection to this
-    /// one.
-    pub noticed: bool,
 }
 
 impl Turn {
     /// Returns true if a call that found nothing before may find something now, or if the core wants another turn.
     pub fn has_news(&self) -> bool {
-        self.more || self.received > 0 || self.timers > 0 || self.noticed
+        self.more || self.received > 0 || self.timers > 0
     }
 }
 
@@ -93,7 +91,7 @@ impl Core {
         }
         let mut turn = Turn::default();
         let Some(mut scratch) = self.scratch.take() else { return Err(IoError::Gone) };
-        self.take_net_events(now, &mut scratch);
+        turn.more |= self.take_net_events(now, &mut scratch);
         self.flush_held(now, &mut turn);
         self.receive(now, &mut scratch.rx, &mut turn);
         if !self.port.looped.is_empty() {
@@ -109,7 +107,6 @@ impl Core {
         self.transmit_all(now, false, &mut turn);
         self.scratch = Some(scratch);
         self.shared.pause_probes();
-        turn.noticed = !(self.noticed.is_empty() && self.noticed_listeners.is_empty());
         if self.error.is_some() {
             return self.error.take().map_or(Ok(turn), Err);
         }
@@ -374,16 +371,17 @@ impl Core {
         self.time_waits.look_again();
     }
 
-    /// Addresses, routes and neighbours as the kernel sees them.
-    fn take_net_events(&mut self, now: Instant, scratch: &mut Scratch) {
+    /// Addresses, routes and neighbours as the kernel sees them. Returns true if a connection was taken over.
+    fn take_net_events(&mut self, now: Instant, scratch: &mut Scratch) -> bool {
         if now < self.events_at && self.neighbours.next().is_none() {
-            return;
+            return false;
         }
-        self.ask_kernel(now, &mut scratch.events);
+        self.ask_kernel(now, &mut scratch.events)
     }
 
-    /// Asks for the kernel's news, whenever it was last asked.
-    pub(crate) fn ask_kernel(&mut self, now: Instant, events: &mut Vec<NetEvent>) {
+    /// Asks for the kernel's news, whenever it was last asked. Returns true if a connection was taken over.
+    pub(crate) fn ask_kernel(&mut self, now: Instant, events: &mut Vec<NetEvent>) -> bool {
+        let before = self.stats.taken_over;
         self.events_at = now + NET_EVENTS_EVERY;
         if let Some(net) = self.port.io.net() {
             net.net_events(events);
@@ -396,5 +394,6 @@ impl Core {
         if !self.kept_syns.is_empty() {
             self.look_at_kept(now);
         }
+        self.stats.taken_over != before
     }
 }

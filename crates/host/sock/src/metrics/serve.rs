@@ -9,7 +9,7 @@ use crate::sockets::Sockets;
 use base::{Duration, Instant};
 use pio::apart;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -70,13 +70,9 @@ pub fn serve(address: &str, stacks: &[Stack]) -> io::Result<Serving> {
         clients: AtomicUsize::new(0),
     });
     let stop = Arc::<AtomicBool>::default();
-    let (ended, addresses) = (stop.clone(), address.to_socket_addrs()?.collect::<Vec<_>>());
-    let listen = move || {
-        let listener = TcpListener::bind(&addresses[..])?;
-        let address = listener.local_addr()?;
-        Ok((listener, address))
-    };
-    let address = apart::spawn("millstream-metrics", listen, move |listener| {
+    let listener = TcpListener::bind(address)?;
+    let (ended, address) = (stop.clone(), listener.local_addr()?);
+    apart::spawn_with("millstream-metrics", listener, move |listener: TcpListener| {
         for client in listener.incoming() {
             if ended.load(Ordering::Acquire) {
                 return;

@@ -57,7 +57,7 @@ impl Files {
         let (queue, dumps) = sync_channel(WAITING);
         let counts = Arc::<Counts>::default();
         let (directory, mine) = (directory.to_path_buf(), counts.clone());
-        apart::spawn("millstream-blackbox", || Ok(((), ())), move |()| write_all(&directory, &dumps, &mine))?;
+        apart::spawn("millstream-blackbox", move || write_all(&directory, &dumps, &mine))?;
         Ok(Files { queue, counts })
     }
 }
