@@ -8,7 +8,7 @@ use std::fmt;
 
 /// How far the time of a packet since the step before it may differ: by a quarter of the longer one, or by this, which
 /// is less than a delayed acknowledgment (40 ms) and more than what clocks and a busy machine add. What a timer sends
-/// may as well be so far off from what the same end sent before, or as far as [`lateness`] says. These are the only
+/// may as well be so far off from what the same end sent before, or as far as `lateness` says. These are the only
 /// tolerances.
 pub const TOLERANCE: Duration = Duration::from_millis(28);
 
