@@ -16,8 +16,8 @@ fn launch(bed: &Bed, program: &[&str]) -> Server {
     bed.spawn(&bed.server, Path::new(MILLSTREAM), &args).expect("it starts")
 }
 
-/// Connects, sends a line, and prints what comes back until the end.
-const ASK: &str = "
+/// `ADDRESS PORT`: connects, once a server is there.
+const CONNECTS: &str = "
 import socket, sys, time
 for attempt in range(100):
     try:
@@ -25,6 +25,10 @@ for attempt in range(100):
         break
     except ConnectionRefusedError:
         time.sleep(0.1)
+";
+
+/// Behind [`CONNECTS`]: sends a line, and prints what comes back until the end.
+const ASKS: &str = "
 c.sendall(b'hello\\n')
 got = b''
 while more := c.recv(65536):
@@ -35,7 +39,7 @@ print(got.decode(), c.getsockname()[1])
 /// Returns the server's answer, and the client's port.
 fn ask(bed: &Bed, port: &str) -> (String, String) {
     let said = bed
-        .in_ns_within(&bed.client, 30, "python3", &["-c", ASK, SERVER_ADDR, port])
+        .in_ns_within(&bed.client, 30, "python3", &["-c", &format!("{CONNECTS}{ASKS}"), SERVER_ADDR, port])
         .unwrap_or_else(|e| panic!("{e}"));
     let (answer, port) = said.trim_end().rsplit_once(' ').expect("an answer and a port");
     (answer.to_owned(), port.to_owned())
@@ -536,18 +540,6 @@ socket.send_fds(here, [b'!'], [served.fileno()])
 print('handed over', flush=True)
 ";
 
-/// Sends nothing: a connection with unread bytes ends by a reset.
-const WAITS_FOR_END: &str = "
-import socket, sys, time
-for attempt in range(100):
-    try:
-        c = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)
-        break
-    except ConnectionRefusedError:
-        time.sleep(0.1)
-print(c.recv(1))
-";
-
 /// The kernel closes its UNIX socket, and with that the connection.
 #[test]
 fn a_process_that_hands_a_connection_to_itself_and_never_reads_it_ends() {
@@ -555,7 +547,9 @@ fn a_process_that_hands_a_connection_to_itself_and_never_reads_it_ends() {
     let args = ["run", "--link", "nic:ms0", "--", "python3", "-c", HANDS_TO_ITSELF];
     let (ended, got) = std::thread::scope(|scope| {
         let server = scope.spawn(|| bed.in_ns_within(&bed.server, 30, MILLSTREAM, &args));
-        let got = bed.in_ns_within(&bed.client, 30, "python3", &["-c", WAITS_FOR_END, SERVER_ADDR, "8330"]);
+        // It sends nothing: a connection with unread bytes ends by a reset.
+        let waits = format!("{CONNECTS}print(c.recv(1))");
+        let got = bed.in_ns_within(&bed.client, 30, "python3", &["-c", &waits, SERVER_ADDR, "8330"]);
         (server.join().expect("a thread"), got)
     });
     assert_eq!(ended.as_deref(), Ok("handed over\n"));

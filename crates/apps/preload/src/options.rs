@@ -2,10 +2,8 @@
 
 use crate::boundary::{Outcome, Refused, answered, errno};
 use crate::description::{Kind, NONE, StoredOption};
-use crate::real;
-use crate::stack::{self};
 use crate::table::Held;
-use crate::{device, kernel, relay, stored};
+use crate::{device, kernel, real, relay, stack, stored};
 use capi::calls::options as c;
 use capi::memory::{self, is_nowhere};
 use libc::{c_int, c_void, socklen_t};

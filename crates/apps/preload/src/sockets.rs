@@ -15,7 +15,7 @@ use crate::{
 use capi::Context;
 use capi::calls::sockets as c;
 use libc::{c_int, sockaddr, socklen_t};
-use sock::address::{self};
+use sock::address;
 use sock::{Errno, Family, Sockets};
 use std::net::{IpAddr, SocketAddr};
 

@@ -283,7 +283,7 @@ impl Inner {
             let turn = lock(&self.engine).turn().unwrap_or_default();
             let called = lend && self.lend();
             let due = lock(&self.engine).core().next_timeout().is_some_and(|at| at <= self.time.now());
-            if !(turn.more || turn.received > 0 || turn.timers > 0 || due || called) {
+            if !(turn.has_news() || due || called) {
                 return;
             }
         }
