@@ -252,6 +252,11 @@ impl Sharing for Nic {
         self.steer();
     }
 
+    fn listen(&mut self, claim: &PortClaim, begins: bool) {
+        self.beside.listen(claim, begins);
+        self.steer();
+    }
+
     fn set_role(&mut self, claim: &PortClaim, role: Role) {
         self.beside.set_role(claim, role);
         self.steer();

@@ -376,10 +376,12 @@ pub enum Answerer {
     Another,
     /// Another one, which is about to leave such segments to this one: a SYN is asked about again.
     OursSoon,
-    /// This one, which wants no connections: a SYN is left to the next ([`Sharing::hand_over`]).
+    /// Another one, which has not seen it: a SYN is left to that ([`Sharing::hand_over`]).
     Next,
-    /// This one, which wants no connections, nor does another one yet.
+    /// This one, which wants no connections, nor does another one yet: a SYN is kept and asked about again.
     NoneYet,
+    /// This one, and no process has a listener.
+    None,
 }
 
 /// A port on which other processes may share a listening port.
@@ -387,6 +389,11 @@ pub trait Sharing {
     /// A listener at a port of ours that processes share wants new connections, or wants them no more; those that are
     /// here stay. Where nothing shares, nothing changes.
     fn serve(&mut self, claim: &PortClaim, wanted: bool);
+
+    /// Such a listener begins, or ends: without any, what asks for a connection is refused.
+    fn listen(&mut self, claim: &PortClaim, begins: bool) {
+        let _ = (claim, begins);
+    }
 
     /// Such a listener has this role from now on.
     fn set_role(&mut self, claim: &PortClaim, role: Role);
@@ -402,8 +409,8 @@ pub trait Sharing {
     /// A flow began or ended at a port that [`NetEvent::Shared`] has named.
     fn on_flow(&mut self, key: &FlowKey, lives: bool);
 
-    /// Leaves a connection that no application has accepted to the process that gets new ones in its place: `state` is
-    /// for the stack there. False where there is no such process, or no room.
+    /// Leaves a connection that no application has accepted, or a SYN, to the process that gets new ones in its place:
+    /// `state` is for the stack there. False where there is no such process, or no room.
     fn hand_over(&mut self, key: &FlowKey, state: &[u8]) -> bool;
 
     /// Fills `state` with that of a connection that another process has left to this one; false if there is none. By

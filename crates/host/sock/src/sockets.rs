@@ -87,8 +87,7 @@ pub trait Sockets: Send + Sync {
     /// Accept connections; a second call changes the backlog.
     fn listen(&self, fd: Fd, backlog: u32) -> Result<(), Errno>;
     /// Leave new connections of a listener to other processes that share its port ([`crate::Settings::share`]), or
-    /// take them again. Those it has stay; while nothing takes new ones they are left unanswered, and their clients
-    /// try again.
+    /// take them again. Those it has stay; while nothing takes new ones their SYNs are kept a few seconds.
     fn park(&self, fd: Fd, parked: bool) -> Result<(), Errno>;
     /// The next connection and its peer; blocks unless non-blocking. The new socket is blocking.
     fn accept(&self, fd: Fd) -> Result<(Fd, Endpoint), Errno>;

@@ -4,6 +4,7 @@ use base::{Addr, Endpoint, FlowKey, Instant, Seq};
 use pio::{IoError, Medium, PacketIo};
 use tcp::{CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, Fresh, IsnSource, Open, Pool, Probe, Stray};
 
+use crate::handover::KeptSyn;
 use crate::net::ip::{Ip, Loopback, OwnAddr};
 use crate::net::neighbours::{Neighbours, Question};
 use crate::net::paths::{NoPath, Path, Paths};
@@ -176,7 +177,7 @@ pub struct Core {
     /// A listener leaves what waits for accept to others.
     pub(crate) gives: bool,
     /// SYNs that came before the buckets of a shared port that they belong to.
-    pub(crate) kept_syns: Vec<Vec<u8>>,
+    pub(crate) kept_syns: Vec<KeptSyn>,
     /// The process ends, and leaves what it can to others.
     pub(crate) ends: bool,
     /// A segment that belongs to nothing is answered by a reset. Not while it may be a late copy.

@@ -1,7 +1,7 @@
 //! Connections that no application has accepted, from the stack of a process that ends or listens no more to that of
 //! another process that shares the port.
 
-use base::{Addr, Endpoint, FlowKey, Instant, Seq};
+use base::{Addr, Duration, Endpoint, FlowKey, Instant, Seq};
 use pio::Answerer;
 use tcp::{Connection, Handover};
 use wire::tcp::Raw;
@@ -27,8 +27,20 @@ const ESTABLISHED: u8 = 16;
 const PEER_CLOSED: u8 = 32;
 /// A SYN that is not answered: the sender's hardware address and the segment are the data.
 const SYN: u8 = 64;
-/// SYNs that are kept until a bucket of the port's comes here, at most.
+/// SYNs that are kept until a process answers them, at most.
 const KEPT_MAX: usize = 256;
+/// How long each is: its sender has sent it again by then.
+const KEPT_FOR: Duration = Duration::from_secs(3);
+
+/// A SYN that no process answers yet.
+pub(crate) struct KeptSyn {
+    key: FlowKey,
+    /// See [`write_syn`].
+    bytes: Vec<u8>,
+    until: Instant,
+    /// No other process has seen it.
+    alone: bool,
+}
 
 fn write_key(key: &FlowKey) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2 * HEAD);
@@ -110,10 +122,14 @@ impl Core {
     /// Parks every listener, and leaves the connections that wait there to other processes that share the ports.
     /// Returns true while some found no process, or while SYNs still come here.
     pub fn hand_over_all(&mut self, now: Instant) -> bool {
-        (self.now, self.ends) = (now, true);
+        self.now = now;
+        let begins = !std::mem::replace(&mut self.ends, true);
         let ids: Vec<ListenerId> = self.listeners.ids().collect();
         for id in &ids {
             self.park(*id, true);
+            if let Some(listener) = self.listeners.get(*id).filter(|_| begins) {
+                self.ports.note_listener(self.port.io.as_mut(), listener.request.local, false);
+            }
             self.hand_over_of(now, *id);
         }
         let waits =
@@ -165,66 +181,85 @@ impl Core {
         done
     }
 
-    /// Takes the connections that other processes have left to this one.
-    pub(crate) fn take_over_all(&mut self, now: Instant) {
-        let mut bytes = Vec::new();
+    /// Takes the connections that other processes have left to this one. Returns true if there was one.
+    #[inline(never)]
+    pub(crate) fn take_over_all(&mut self, now: Instant) -> bool {
+        let (before, mut bytes) = (self.stats.taken_over, Vec::new());
         while self.port.io.sharing().is_some_and(|sharing| sharing.take_over(&mut bytes)) {
-            if let Some((key, mac, tcp)) = read_syn(&bytes) {
-                self.on_left_syn(now, &key, mac, tcp, true);
+            if read_syn(&bytes).is_some() {
+                self.on_left_syn(now, &bytes);
             } else if let Some((key, state, data)) = read(&bytes) {
                 self.go_on(now, &key, &state, data);
             }
         }
+        self.stats.taken_over != before
     }
 
-    /// Looks at the SYNs again that came before their buckets.
+    /// Looks at the SYNs again that no process answered when they came.
     pub(crate) fn look_at_kept(&mut self, now: Instant) {
-        for bytes in std::mem::take(&mut self.kept_syns) {
-            if let Some((key, mac, tcp)) = read_syn(&bytes) {
-                self.on_left_syn(now, &key, mac, tcp, false);
+        for syn in std::mem::take(&mut self.kept_syns) {
+            // It has been answered here, for another process had it too.
+            if self.find(self.table.hash(&syn.key), &syn.key).is_some() {
+                continue;
+            }
+            match self.answerer(&syn.key, true) {
+                _ if syn.until <= now => self.drops.count(PacketDrop::AnothersFlow),
+                Answerer::Ours | Answerer::OursLately => self.on_left_syn(now, &syn.bytes),
+                Answerer::Next => self.leave_or_keep(syn),
+                // Its bucket has moved: the owner has not seen it.
+                Answerer::Another if syn.alone => self.leave_or_keep(syn),
+                Answerer::Another => self.drops.count(PacketDrop::AnothersFlow),
+                Answerer::OursSoon | Answerer::NoneYet | Answerer::None => self.kept_syns.push(syn),
             }
         }
     }
 
-    /// A SYN that this process or another one has kept. `ours`: the other one has left it to this one.
-    fn on_left_syn(&mut self, now: Instant, key: &FlowKey, mac: [u8; 6], tcp: &[u8], ours: bool) {
-        let hash = self.table.hash(key);
+    /// Answers a SYN that this process or another one has kept.
+    fn on_left_syn(&mut self, now: Instant, bytes: &[u8]) {
+        let Some((key, mac, tcp)) = read_syn(bytes) else { return };
+        let hash = self.table.hash(&key);
         let Ok(raw) = Raw::of(tcp) else { return self.drops.count(PacketDrop::TcpHeader) };
         // Answered meanwhile: it came here, too.
-        if self.find(hash, key).is_some() {
+        if self.find(hash, &key).is_some() {
             return;
         }
         let mut segment = raw.segment();
         raw.read_options(&mut segment);
         let mut frame = [0; 12];
         frame[6..].copy_from_slice(&mac);
-        let sender = Sender { key, hash, tcp, frame: &frame, batch: &[] };
-        if ours {
-            self.answer_ours(now, &sender, &segment, None);
-        } else {
-            self.on_unmatched(now, &sender, &segment, None);
-        }
+        let sender = Sender { key: &key, hash, tcp, frame: &frame, batch: &[] };
+        self.answer_ours(now, &sender, &segment, None);
     }
 
-    /// Keeps a SYN until its bucket is this process's.
+    /// Keeps a SYN until a process answers such. `alone`: no other process has seen it.
     #[cold]
-    pub(crate) fn keep_syn(&mut self, sender: &Sender<'_>) {
+    pub(crate) fn keep_syn(&mut self, now: Instant, sender: &Sender<'_>, alone: bool) {
         let bytes = write_syn(sender.key, sender.mac(self.port.caps.medium), sender.tcp);
-        if self.kept_syns.len() == KEPT_MAX {
-            return self.drops.count(PacketDrop::BacklogFull);
-        }
-        // Its sender repeats it.
-        if !self.kept_syns.contains(&bytes) {
-            self.kept_syns.push(bytes);
+        self.keep(KeptSyn { key: *sender.key, bytes, until: now + KEPT_FOR, alone });
+    }
+
+    fn keep(&mut self, syn: KeptSyn) {
+        // Its sender has repeated it.
+        if let Some(known) = self.kept_syns.iter_mut().find(|known| known.key == syn.key) {
+            *known = KeptSyn { alone: known.alone || syn.alone, ..syn };
+        } else if self.kept_syns.len() == KEPT_MAX {
+            self.drops.count(PacketDrop::BacklogFull);
+        } else {
+            self.kept_syns.push(syn);
         }
     }
 
     /// Leaves a SYN to the process that gets its bucket.
     #[cold]
-    pub(crate) fn leave_syn(&mut self, sender: &Sender<'_>) {
+    pub(crate) fn leave_syn(&mut self, now: Instant, sender: &Sender<'_>) {
         let bytes = write_syn(sender.key, sender.mac(self.port.caps.medium), sender.tcp);
-        if !self.port.io.sharing().is_some_and(|sharing| sharing.hand_over(sender.key, &bytes)) {
-            self.drops.count(PacketDrop::AnothersFlow);
+        self.leave_or_keep(KeptSyn { key: *sender.key, bytes, until: now + KEPT_FOR, alone: true });
+    }
+
+    /// Leaves a SYN to the process that gets its bucket, or keeps it where there is no room for it yet.
+    fn leave_or_keep(&mut self, syn: KeptSyn) {
+        if !self.port.io.sharing().is_some_and(|sharing| sharing.hand_over(&syn.key, &syn.bytes)) {
+            self.keep(syn);
         }
     }
 

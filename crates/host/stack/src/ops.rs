@@ -111,6 +111,7 @@ impl Core {
         let unproven = Unproven::new(if all { request.backlog } else { 0 });
         match self.listeners.insert(request, unproven) {
             Some(id) => {
+                self.ports.note_listener(self.port.io.as_mut(), local, true);
                 self.ports.serve(self.port.io.as_mut(), local, true);
                 Ok((id, local))
             }
@@ -151,6 +152,10 @@ impl Core {
         self.hand_over_of(now, id);
         let Some(Listener { request, queue, .. }) = self.listeners.remove(id) else { return };
         self.abandon(now, queue);
+        // Noted before, as the process began to end.
+        if !self.ends {
+            self.ports.note_listener(self.port.io.as_mut(), request.local, false);
+        }
         self.ports.unbind(self.port.io.as_mut(), now, request.local, true);
     }
 

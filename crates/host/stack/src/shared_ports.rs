@@ -14,7 +14,7 @@ fn gives(role: Role) -> bool {
 
 impl Core {
     /// A parked listener keeps its port and the connections it has, and gets no new ones: they go to other listeners of
-    /// this stack or other processes that share the port, and are left unanswered while there are none.
+    /// this stack or other processes that share the port; while there are none their SYNs are kept a while.
     pub fn park(&mut self, id: ListenerId, parked: bool) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         if std::mem::replace(&mut listener.parked, parked) != parked {

@@ -26,6 +26,8 @@ struct Others {
     /// State of what was left last, and whether it is left to this one.
     state: Vec<u8>,
     comes: bool,
+    /// There is room for what is left.
+    room: bool,
 }
 
 /// A port that processes share.
@@ -92,9 +94,9 @@ impl Sharing for Shared {
 
     fn hand_over(&mut self, _: &FlowKey, state: &[u8]) -> bool {
         let mut others = self.others.lock().unwrap();
-        others.left += 1;
+        others.left += usize::from(others.room);
         others.state = state.to_vec();
-        true
+        others.room
     }
 
     fn take_over(&mut self, state: &mut Vec<u8>) -> bool {
@@ -106,8 +108,15 @@ impl Sharing for Shared {
 
 /// A core on such a port, and the other end of its wire.
 fn shared() -> (Core, Pair, Arc<Mutex<Others>>) {
-    let others =
-        Others { answerer: Answerer::Ours, flows: 0, gone: 0, left: 0, state: Vec::new(), comes: false };
+    let others = Others {
+        answerer: Answerer::Ours,
+        flows: 0,
+        gone: 0,
+        left: 0,
+        state: Vec::new(),
+        comes: false,
+        room: true,
+    };
     let others = Arc::new(Mutex::new(others));
     let (wire, pair) = pair(&PairConfig::default()).unwrap();
     let port = Shared { pair, told: false, others: others.clone() };
@@ -199,15 +208,69 @@ fn a_late_copy_is_counted_and_not_refused() {
 }
 
 #[test]
+fn a_syn_that_no_process_answers_is_kept_for_the_next_that_listens() {
+    let (mut core, mut wire, others) = shared();
+    let mut now = Instant::from_secs(1);
+    let (listener, _) = core.listen(now, &listen(HTTP, 8)).unwrap();
+    core.park(listener, true);
+    let syn = |core: &mut Core, wire: &mut Pair, now| {
+        inject(core, wire, Flags::SYN);
+        core.turn(now).unwrap();
+        stat(core, "drop_anothers_flow")
+    };
+    others.lock().unwrap().answerer = Answerer::NoneYet;
+    assert_eq!(syn(&mut core, &mut wire, now), 0);
+    now += Duration::from_secs(2);
+    assert_eq!(syn(&mut core, &mut wire, now), 0, "sent again, it is the one that is kept");
+    now += Duration::from_secs(2);
+    core.turn(now).unwrap();
+    others.lock().unwrap().answerer = Answerer::Next;
+    now += Duration::from_millis(2);
+    core.turn(now).unwrap();
+    assert_eq!((others.lock().unwrap().left, stat(&core, "drop_anothers_flow")), (1, 0));
+    // One that finds no process in time.
+    others.lock().unwrap().answerer = Answerer::NoneYet;
+    assert_eq!(syn(&mut core, &mut wire, now), 0);
+    now += Duration::from_secs(4);
+    core.turn(now).unwrap();
+    assert_eq!((others.lock().unwrap().left, stat(&core, "drop_anothers_flow")), (1, 1));
+    // Where there is no room for it yet, and where its bucket has moved meanwhile.
+    (others.lock().unwrap().room, others.lock().unwrap().answerer) = (false, Answerer::Next);
+    assert_eq!(syn(&mut core, &mut wire, now), 1);
+    (others.lock().unwrap().room, others.lock().unwrap().answerer) = (true, Answerer::Another);
+    now += Duration::from_millis(2);
+    core.turn(now).unwrap();
+    assert_eq!((others.lock().unwrap().left, stat(&core, "resets_out")), (2, 0));
+    assert_eq!(syn(&mut core, &mut wire, now), 2, "this one the other has seen");
+    // The process listens itself again.
+    others.lock().unwrap().answerer = Answerer::NoneYet;
+    assert_eq!(syn(&mut core, &mut wire, now), 2);
+    core.park(listener, false);
+    others.lock().unwrap().answerer = Answerer::Ours;
+    now += Duration::from_millis(2);
+    core.turn(now).unwrap();
+    assert_eq!((stat(&core, "connections"), stat(&core, "resets_out")), (1, 0));
+}
+
+#[test]
+fn a_syn_is_refused_where_no_process_has_a_listener() {
+    let (mut core, mut wire, others) = shared();
+    let now = Instant::from_secs(1);
+    let (listener, _) = core.listen(now, &listen(HTTP, 8)).unwrap();
+    core.close_listener(now, listener);
+    others.lock().unwrap().answerer = Answerer::None;
+    inject(&mut core, &mut wire, Flags::SYN);
+    core.turn(now).unwrap();
+    assert_eq!((stat(&core, "resets_out"), stat(&core, "drop_no_flow")), (1, 1));
+}
+
+#[test]
 fn who_ends_keeps_a_syn_for_the_next_that_listens() {
     let (mut core, mut wire, others) = shared();
     let mut now = Instant::from_secs(1);
     core.listen(now, &listen(HTTP, 8)).unwrap();
-    others.lock().unwrap().answerer = Answerer::NoneYet;
-    inject(&mut core, &mut wire, Flags::SYN);
-    core.turn(now).unwrap();
-    assert_eq!(stat(&core, "drop_anothers_flow"), 1, "its process goes on without listening");
     assert!(!core.hand_over_all(now));
+    others.lock().unwrap().answerer = Answerer::None;
     inject(&mut core, &mut wire, Flags::SYN);
     for _ in 0..5 {
         core.turn(now).unwrap();

@@ -13,6 +13,8 @@ const PEERS: u16 = 2000;
 #[derive(Default)]
 struct Known {
     serving: bool,
+    /// It has a listener, though perhaps one that wants no connections.
+    listening: bool,
     /// The others believe that it does not run; it may be wrong.
     stalled: bool,
     /// Buckets that its filter lets through.
@@ -68,8 +70,9 @@ fn has(buckets: &Buckets, at: usize) -> bool {
 
 impl Model<'_> {
     fn step(&mut self, input: &mut Input<'_>) {
-        let kind = input.u8() % 18;
+        let kind = input.u8() % 19;
         match kind {
+            18 => self.cease(input),
             16 => self.stall(input),
             17 => self.resume(input),
             0 => self.join(),
@@ -120,16 +123,29 @@ impl Model<'_> {
         let Some(member) = self.pick(input) else { return };
         let before = self.heirs();
         self.table.leave(member);
-        let Some(known) = self.members.remove(&member) else { return };
-        self.moved(&before, known.shares().then_some(member));
+        if self.members.remove(&member).is_none() {
+            return;
+        }
+        self.moved(&before, Some(member));
     }
 
     fn serve(&mut self, input: &mut Input<'_>) {
         let Some(member) = self.pick(input) else { return };
         let Some(known) = self.members.get_mut(&member) else { return };
         known.serving = !known.serving;
+        known.listening |= known.serving;
         let (serving, before) = (known.serving, self.heirs());
         self.table.serve(member, serving);
+        self.moved(&before, Some(member));
+    }
+
+    /// A member has no listener any more.
+    fn cease(&mut self, input: &mut Input<'_>) {
+        let Some(member) = self.pick(input) else { return };
+        let before = self.heirs();
+        self.table.cease(member);
+        let Some(known) = self.members.get_mut(&member) else { return };
+        (known.serving, known.listening) = (false, false);
         self.moved(&before, Some(member));
     }
 
@@ -142,8 +158,10 @@ impl Model<'_> {
         if let Some(known) = self.members.get_mut(&member).filter(|_| rest != 0) {
             known.stalled = true;
             assert!((0..BUCKETS).all(|at| self.table.owner(at) != Some(member)));
+            self.moved(&before, Some(member));
+        } else {
+            assert_eq!(before, self.heirs());
         }
-        self.moved(&before, Some(member));
     }
 
     fn resume(&mut self, input: &mut Input<'_>) {
@@ -159,7 +177,9 @@ impl Model<'_> {
     fn moved(&self, before: &[Option<usize>], who: Option<usize>) {
         let now = self.heirs();
         let moved = before.iter().zip(&now).filter(|(before, now)| before != now);
-        assert!(moved.clone().all(|(before, now)| *before == who || *now == who), "{before:?} {now:?}");
+        let is_its = |(before, now): (&Option<usize>, &Option<usize>)| *before == who || *now == who;
+        // The first deal finds buckets that are no member's.
+        assert!(moved.clone().all(|moved| is_its(moved) || moved.0.is_none()), "{before:?} {now:?}");
         let share = |member: usize| now.iter().filter(|heir| **heir == Some(member)).count();
         let shares: Vec<_> = self
             .members
@@ -169,7 +189,21 @@ impl Model<'_> {
             .collect();
         let (least, most) = (shares.iter().min(), shares.iter().max());
         assert!(least.zip(most).is_none_or(|(least, most)| most - least <= 1), "{shares:?}");
-        assert_eq!(shares.iter().sum::<usize>(), if shares.is_empty() { 0 } else { BUCKETS });
+        if shares.is_empty() {
+            self.is_kept(&now);
+        } else {
+            assert_eq!(shares.iter().sum::<usize>(), BUCKETS);
+        }
+    }
+
+    /// While no member wants connections one keeps what asks for them: one with a listener if there is one that runs.
+    fn is_kept(&self, heirs: &[Option<usize>]) {
+        let keeper = heirs[0];
+        assert!(heirs.iter().all(|heir| *heir == keeper), "{heirs:?}");
+        let may = |known: &Known| known.listening && !known.stalled;
+        let keeper = keeper.map(|member| &self.members[&member]);
+        assert!(keeper.is_some() || self.members.is_empty());
+        assert!(keeper.is_none_or(may) || !self.members.values().any(may));
     }
 
     /// A member's filter follows the deal.
@@ -244,17 +278,20 @@ impl Model<'_> {
         self.answer(input.u16() % PEERS, false);
     }
 
-    /// Once settled, every member that asks is answered by one, and a question to a dead member is refused.
+    /// Once settled, every peer that asks is answered by one member, or kept by one, and a question to a dead member is
+    /// refused.
     fn check(&self) {
         for (member, known) in self.members.iter().filter(|(member, _)| self.table.is_sole(**member)) {
             let elsewhere =
                 self.members.iter().any(|(other, known)| other != member && !known.flows.is_empty());
-            assert!(known.shares() && self.servers() == 1 && !elsewhere);
+            assert!((known.shares() && self.servers() == 1 || self.servers() == 0) && !elsewhere);
         }
+        let dealt = self.table.heir(0).is_some();
+        assert!(dealt || self.servers() == 0);
         for peer in 0..PEERS {
             let free = !self.lives(peer);
-            assert_eq!(self.answer(peer, true).is_some(), free && self.servers() > 0);
-            if self.servers() > 0 {
+            assert_eq!(self.answer(peer, true).is_some(), free && dealt);
+            if dealt {
                 assert_eq!(self.answer(peer, false).is_some(), free);
             }
         }

@@ -20,7 +20,10 @@
 //! others hear of that, and of deals, by inotify: the dead's file is closed, a deal writes to it. Beside that they
 //! look twice a second, lest a descriptor that a child has inherited hide a death. A member that is stopped lives and
 //! answers no other: `stalled` says how the others notice, and its buckets are dealt to those that run. Its connections
-//! stay its own.
+//! stay its own. When it runs again it leaves the SYNs that lie in its queue to the owners of their buckets.
+//!
+//! **No member listens**, for the next process has not begun or asks for nothing yet: then one keeps all buckets, and
+//! its stack the SYNs, until another one serves. They are refused when no member has a listener, not even a parked one.
 //!
 //! **Alone** a member tells nothing and asks no other member; when a second one comes, its stack is asked for the
 //! flows that it has ([`NetEvent::Shared`](crate::NetEvent)), and only then does it hand buckets over. Where it is
@@ -67,12 +70,15 @@ pub(crate) struct Member {
     /// Cores that have the port, and those of them that have told their flows.
     cores: AtomicU32,
     told: AtomicU32,
-    /// Listeners that want connections.
+    /// Listeners, and those of them that want connections.
+    listening: AtomicU32,
     serving: AtomicU32,
     /// There are, or were, others.
     many: AtomicBool,
     /// Nothing is handed over for now.
     keeps: AtomicBool,
+    /// The others took this one for one that does not run until a moment ago.
+    recovers: AtomicBool,
     upkeep: Mutex<Upkeep>,
 }
 
@@ -117,9 +123,11 @@ impl Member {
             pid: std::process::id(),
             cores: AtomicU32::new(0),
             told: AtomicU32::new(0),
+            listening: AtomicU32::new(0),
             serving: AtomicU32::new(0),
             many: AtomicBool::new(!alone),
             keeps: AtomicBool::new(false),
+            recovers: AtomicBool::new(false),
             upkeep,
         };
         // Of two that come at once with overlapping places, one at least sees the other. Dropped, the member leaves.
@@ -182,6 +190,17 @@ impl Member {
         Ok(())
     }
 
+    /// A listener begins, or ends. One that may want connections is behind every listener.
+    pub(crate) fn listen(&self, begins: bool) -> io::Result<()> {
+        let change = if begins { 1 } else { u32::MAX };
+        if self.listening.fetch_add(change, Ordering::SeqCst) == 1 && !begins {
+            let _ours = self.lock();
+            let lock = self.file.lock(&self.table)?;
+            self.change(lock, |table| table.cease(self.number))?;
+        }
+        Ok(())
+    }
+
     /// The member has this role from now on.
     pub(crate) fn set_role(&self, role: Role) -> io::Result<()> {
         let low = matches!(role, Role::Servant | Role::Asking);
@@ -231,7 +250,13 @@ impl Member {
         // Asked first: once the bucket is here, the owner before has told all flows that it has answered.
         let soon = opens && !alone && self.table.is_coming(self.number, key);
         if !alone && !self.table.answers(self.number, key, opens) {
-            return if soon { Answerer::OursSoon } else { Answerer::Another };
+            // A SYN may have come here before the bucket's owner saw such.
+            let recovers = opens && self.recovers.load(Ordering::Relaxed);
+            return match (soon || recovers) && !self.table.is_elsewhere(self.number, key) {
+                true if soon => Answerer::OursSoon,
+                true => Answerer::Next,
+                false => Answerer::Another,
+            };
         }
         if !opens && !alone && self.table.has_moved_lately(key) {
             return Answerer::OursLately;
@@ -239,8 +264,12 @@ impl Member {
         if !opens || self.serving.load(Ordering::Relaxed) > 0 {
             return Answerer::Ours;
         }
-        // It has just ceased to listen, and still owns the bucket.
-        if self.table.is_going(self.number, key) { Answerer::Next } else { Answerer::NoneYet }
+        // It wants no connections, and owns the bucket.
+        match self.table.is_going(self.number, key) {
+            true => Answerer::Next,
+            false if self.table.has_listener() => Answerer::NoneYet,
+            false => Answerer::None,
+        }
     }
 
     /// Does the member own what others are to have?
@@ -300,7 +329,9 @@ impl Member {
     pub(crate) fn view(&self) -> (Buckets, u64) {
         let generation = self.table.generation();
         // Of flows that were not told the buckets are unknown, and those of a connection that was asked for are any.
-        let all = !self.is_many() || !self.has_told() || self.table.is_low(self.number);
+        // The members to which those of a stalled one went see them only when they have looked.
+        let recovers = self.recovers.load(Ordering::Relaxed);
+        let all = !self.is_many() || !self.has_told() || self.table.is_low(self.number) || recovers;
         (if all { [u32::MAX; _] } else { self.table.view(self.number) }, generation)
     }
 
@@ -326,6 +357,7 @@ impl Member {
         let due = now >= upkeep.look_at;
         if due {
             upkeep.look_at = now + LOOK;
+            self.recovers.store(false, Ordering::Relaxed);
         }
         if due || news {
             self.bury(&mut upkeep)?;
@@ -379,6 +411,7 @@ impl Member {
     /// Takes part again after having been stopped; deals the buckets of members that do not run to others.
     fn find_stalled(&self, now: Instant, due: bool, news: bool, upkeep: &mut Upkeep) -> io::Result<()> {
         if self.table.is_stalled(self.number) {
+            self.recovers.store(true, Ordering::Relaxed);
             self.change_soon(upkeep, |table| table.resume(self.number))?;
         }
         let others = self.table.sharing() & !(1 << self.number);

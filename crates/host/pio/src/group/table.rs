@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   words 0..64        magic, share, place, secrets, generation; bits of the members present, serving, stalled; turn,
-//!                      bits of those whose flows are not here, of places taken, of servants, of those that ask
+//!                      bits of those whose flows are not here, of places taken, of servants, of those that ask, of
+//!                      those with a listener
 //!        64..128       ready: the generation of the deal that a member's filter obeys
 //!       128..384       owner of each bucket: the member that answers new and unknown flows
 //!       384..640       heir of each bucket: the member it was dealt to; they differ until it is handed over
@@ -65,6 +66,8 @@ const HANDED: usize = 13;
 /// Members that have a share where no others want one, and those of them that ask for a connection.
 const LOW: usize = 14;
 const ASKING: usize = 15;
+/// Members that have a listener, though it may want no connections.
+const LISTENING: usize = 16;
 const READY: usize = 64;
 const OWNER: usize = 128;
 const HEIR: usize = 384;
@@ -81,7 +84,7 @@ const _: () =
     assert!(USED * WORD <= HEADER && PROCESS + MEMBERS <= PLACES && PLACES + handovers::COUNT <= BEAT);
 
 /// Says what the memory is, and which version of its layout.
-const FORMAT: u64 = 0x6d73_6772_6f75_7007;
+const FORMAT: u64 = 0x6d73_6772_6f75_7008;
 /// Nothing.
 const NONE: u64 = u64::MAX;
 /// How long copies of segments may come late that the owner before has answered, or that belonged to connections which
@@ -178,11 +181,17 @@ impl Table {
         })
     }
 
-    /// Leaves a connection to the heir of its bucket, or to a member that asks; false if there is none but the member
-    /// itself, or no room.
+    /// Leaves a connection to the heir of its bucket if that wants connections, or to a member that asks; false if
+    /// there is none but the member itself, or no room. What another member has already is left to it.
     pub(super) fn hand_over(&self, member: usize, key: &FlowKey, state: &[u8]) -> bool {
-        match self.heir(self.bucket(key)) {
-            Some(heir) if heir != member => self.put_over(key, None, state),
+        let (at, print) = (self.bucket(key), self.print(key));
+        // A connection of the member's own may still be named by the one that it came from.
+        let is_own = self.map(member).is_ok_and(|flows| flows.may_have(at, print, true));
+        if !is_own && self.is_elsewhere(member, key) {
+            return true;
+        }
+        match self.heir(at) {
+            Some(heir) if heir != member && self.serves(heir) => self.put_over(key, None, state),
             _ => self.take_asking(member).is_some_and(|asking| self.put_over(key, Some(asking), state)),
         }
     }
@@ -198,16 +207,25 @@ impl Table {
         done
     }
 
+    /// Returns true if the flow is another member's, or is being left to one.
+    pub(super) fn is_elsewhere(&self, member: usize, key: &FlowKey) -> bool {
+        let (at, print) = (self.bucket(key), self.print(key));
+        let has = |other| self.map(other).is_ok_and(|flows| flows.may_have(at, print, true));
+        self.get(HANDED) != 0 && self.handovers().is_ok_and(|handovers| handovers.has_flow(at, print))
+            || each(self.get(HOLDERS + at) & self.present() & !bit(member)).any(has)
+    }
+
     /// Returns a member that asks for a connection, which has asked no more by then.
     fn take_asking(&self, member: usize) -> Option<usize> {
         let asking = self.get(ASKING) & self.present() & !self.get(STALLED) & !bit(member);
         each(asking).find(|other| self.change(ASKING, *other, false) & bit(*other) != 0)
     }
 
-    /// Fills `state` with that of a connection whose bucket's heir the member is; what it was given before is its own.
+    /// Fills `state` with that of a connection whose bucket's heir the member is, if it wants connections or no other
+    /// ever will; what it was given before is its own.
     pub(super) fn take_over(&self, member: usize, state: &mut Vec<u8>) -> bool {
-        self.get(HANDED) != 0
-            && self.handovers().is_ok_and(|all| all.take(member, |at| self.heir(at) == Some(member), state))
+        let its = |at| self.heir(at) == Some(member) && (self.serves(member) || !self.has_listener());
+        self.get(HANDED) != 0 && self.handovers().is_ok_and(|all| all.take(member, its, state))
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
@@ -301,7 +319,7 @@ impl Table {
         self.map(member)?.clear();
         self.set(READY + member, 0);
         self.set(PROCESS + member, process);
-        for list in [STALLED, LOW, ASKING] {
+        for list in [STALLED, LOW, ASKING, LISTENING] {
             self.word(list).fetch_and(!bit(member), SeqCst);
         }
         self.word(PRESENT).fetch_or(bit(member), SeqCst);
@@ -322,8 +340,9 @@ impl Table {
     pub(super) fn leave(&self, member: usize) {
         // What ends in order wants no more connections before.
         let killed = self.word(SERVING).fetch_and(!bit(member), SeqCst) & bit(member);
-        self.word(PRESENT).fetch_and(!bit(member), SeqCst);
-        self.word(STALLED).fetch_and(!bit(member), SeqCst);
+        for list in [PRESENT, STALLED, LISTENING] {
+            self.word(list).fetch_and(!bit(member), SeqCst);
+        }
         self.hide(member, false);
         self.ask(member, false);
         for at in 0..BUCKETS {
@@ -341,11 +360,28 @@ impl Table {
     pub(super) fn serve(&self, member: usize, wanted: bool) {
         let serving = self.word(SERVING);
         if wanted {
+            self.word(LISTENING).fetch_or(bit(member), SeqCst);
             serving.fetch_or(bit(member), SeqCst);
         } else {
             serving.fetch_and(!bit(member), SeqCst);
         }
         self.deal();
+    }
+
+    /// A program has no listener any more. (Under the lock.)
+    pub(super) fn cease(&self, member: usize) {
+        self.word(LISTENING).fetch_and(!bit(member), SeqCst);
+        self.serve(member, false);
+    }
+
+    /// Does the member want connections?
+    fn serves(&self, member: usize) -> bool {
+        self.get(SERVING) & bit(member) != 0
+    }
+
+    /// Returns true if some member has a listener: one that wants connections may come.
+    pub(super) fn has_listener(&self) -> bool {
+        self.get(LISTENING) != 0
     }
 
     /// Has the member a share only where no other wants one?
@@ -399,6 +435,17 @@ impl Table {
         if first == 0 { all } else { first }
     }
 
+    /// Returns the member that keeps what asks for a connection while no member wants any: one with a listener, for it
+    /// may want them again, or another process that inherits the listener.
+    fn keeper(&self) -> u64 {
+        let running = self.present() & !self.get(STALLED);
+        let sets = [running & self.get(LISTENING), running, self.present()];
+        let may_be = sets.into_iter().find(|set| *set != 0).unwrap_or(0);
+        // It stays the same one as long as it can.
+        let known = self.heir(0).filter(|heir| may_be & bit(*heir) != 0);
+        known.map_or(may_be & may_be.wrapping_neg(), bit)
+    }
+
     /// A member has looked after the group.
     pub(super) fn beat(&self, member: usize) {
         // Two cores of the member that count as one have looked all the same.
@@ -422,15 +469,15 @@ impl Table {
         let _ = self.word(TURN).compare_exchange(turn, turn + 1, SeqCst, SeqCst);
     }
 
-    /// Deals the buckets to the members that want connections: shares differ by one at most, and no bucket moves that
-    /// need not.
+    /// Deals the buckets to the members that want connections, or all to the one that keeps what asks for them: shares
+    /// differ by one at most, and no bucket moves that need not.
     fn deal(&self) {
         self.deal_of(0);
     }
 
     /// As [`Table::deal`], after these members were killed.
     fn deal_of(&self, killed: u64) {
-        let serving = self.sharing();
+        let serving = if self.sharing() == 0 { self.keeper() } else { self.sharing() };
         let serves = |member: u64| member < MEMBERS as u64 && serving & 1 << member != 0;
         let mut heirs: [u64; BUCKETS] = std::array::from_fn(|at| self.get(HEIR + at));
         heirs.iter_mut().filter(|heir| !serves(**heir)).for_each(|heir| *heir = NONE);
@@ -515,9 +562,9 @@ impl Table {
         self.heir(at) == Some(member) && ![member as u64, NONE].contains(&self.get(OWNER + at))
     }
 
-    /// Is the bucket of a flow to be another member's?
+    /// Is the bucket of a flow to be that of another member, which wants connections?
     pub(super) fn is_going(&self, member: usize, key: &FlowKey) -> bool {
-        self.heir(self.bucket(key)).is_some_and(|heir| heir != member)
+        self.heir(self.bucket(key)).is_some_and(|heir| heir != member && self.serves(heir))
     }
 
     /// Does the member own buckets that are to be others'?
@@ -625,7 +672,7 @@ impl Table {
         usize::try_from(self.get(OWNER + at)).ok().filter(|member| *member < MEMBERS)
     }
 
-    /// Returns the member to which the bucket was assigned, if any member accepts.
+    /// Returns the member to which the bucket was assigned, if there is one.
     pub(super) fn heir(&self, at: usize) -> Option<usize> {
         usize::try_from(self.get(HEIR + at)).ok().filter(|member| *member < MEMBERS)
     }

@@ -577,6 +577,11 @@ impl Sharing for Packet {
         self.counts.group_faults += faults;
     }
 
+    fn listen(&mut self, claim: &PortClaim, begins: bool) {
+        let faults = self.member(claim).map_or(0, |member| u64::from(member.listen(begins).is_err()));
+        self.counts.group_faults += faults;
+    }
+
     fn set_role(&mut self, claim: &PortClaim, role: Role) {
         let faults = self.member(claim).map_or(0, |member| u64::from(member.set_role(role).is_err()));
         self.counts.group_faults += faults;

@@ -84,10 +84,11 @@ impl Core {
             match self.answerer(sender.key, opens) {
                 Answerer::Ours => {}
                 Answerer::OursLately => refuses = false,
-                Answerer::NoneYet if self.ends => return self.keep_syn(sender),
-                Answerer::Another | Answerer::NoneYet => return self.drops.count(PacketDrop::AnothersFlow),
-                Answerer::OursSoon => return self.keep_syn(sender),
-                Answerer::Next => return self.leave_syn(sender),
+                Answerer::None if self.listeners.find(local, sender.hash).is_none() => {}
+                Answerer::None | Answerer::NoneYet => return self.keep_syn(now, sender, true),
+                Answerer::Another => return self.drops.count(PacketDrop::AnothersFlow),
+                Answerer::OursSoon => return self.keep_syn(now, sender, false),
+                Answerer::Next => return self.leave_syn(now, sender),
             }
         }
         self.refuses = refuses;

@@ -191,6 +191,15 @@ impl Ports {
         }
     }
 
+    /// A listener that holds `local` has begun, or ends.
+    pub(crate) fn note_listener(&self, io: &mut dyn PacketIo, local: Endpoint, begins: bool) {
+        if let Some(at) = self.find(local, true).filter(|_| !local.addr.is_loopback())
+            && let Some(sharing) = io.sharing()
+        {
+            sharing.listen(&self.bindings[&local.port][at].claim(), begins);
+        }
+    }
+
     /// A listener that holds `local` has this role from now on.
     pub(crate) fn set_role(&self, io: &mut dyn PacketIo, local: Endpoint, role: Role) {
         if let Some(at) = self.find(local, true).filter(|_| !local.addr.is_loopback())
