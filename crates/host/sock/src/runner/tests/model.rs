@@ -83,6 +83,12 @@ impl World {
         true
     }
 
+    /// Behind its attempt a thread turns the core in the place of a leader that sleeps; true if that brought anything:
+    /// it attempts again, for it is not among those that are woken.
+    fn turn_for_leader(&mut self, who: usize) -> bool {
+        !self.leads(who) && self.lead.sleeper().is_some() && self.turn()
+    }
+
     fn can(&self, step: Step) -> bool {
         match step {
             Step::Packet(_) => self.packets > 0 && self.packet.is_none(),
@@ -116,11 +122,18 @@ impl World {
             At::Awake if std::mem::take(&mut actor.event) => {
                 // Found: it returns; one that leads for good hands on what it found.
                 actor.at = At::Away;
-                if actor.waiter.rank != Rank::Pinned && self.lead.leave(actor.waiter.ticket) {
+                self.turn_for_leader(who);
+                if self.actors[who].waiter.rank != Rank::Pinned
+                    && self.lead.leave(self.actors[who].waiter.ticket)
+                {
                     self.waiting.wake_willing();
                 }
             }
             At::Awake => {
+                if self.turn_for_leader(who) {
+                    return;
+                }
+                let actor = &mut self.actors[who];
                 if actor.waiter.claim(&mut self.lead, &mut self.waiting) && self.turn() {
                     return;
                 }
