@@ -218,7 +218,7 @@ impl Core {
     }
 
     /// Its owner, if it has one, gets a notice.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn notice(&mut self, index: u32, events: Events) {
         let meta = &mut self.conns.slot_mut(index).meta;
         if meta.flags.has(SlotFlags::OWNED) {
@@ -381,19 +381,25 @@ impl Core {
 
     /// Asks for the kernel's news, whenever it was last asked. Returns true if a connection was taken over.
     pub(crate) fn ask_kernel(&mut self, now: Instant, events: &mut Vec<NetEvent>) -> bool {
-        let before = self.stats.taken_over;
         self.events_at = now + NET_EVENTS_EVERY;
         if let Some(net) = self.port.io.net() {
             net.net_events(events);
+            if !events.is_empty() {
+                self.on_net_events(now, events);
+            }
         }
+        let taken = self.port.io.sharing().is_some() && self.take_over_all(now);
+        if !self.kept_syns.is_empty() {
+            self.look_at_kept(now);
+        }
+        taken
+    }
+
+    #[cold]
+    fn on_net_events(&mut self, now: Instant, events: &mut Vec<NetEvent>) {
         for event in events.drain(..) {
             self.stats.net_events += 1;
             self.on_net_event(now, &event);
         }
-        self.take_over_all(now);
-        if !self.kept_syns.is_empty() {
-            self.look_at_kept(now);
-        }
-        self.stats.taken_over != before
     }
 }

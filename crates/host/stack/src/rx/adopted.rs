@@ -368,13 +368,13 @@ impl Frames for Adopted {
     }
 
     fn copy_out(&self, first: u32, into: &mut [u8]) -> usize {
-        let mut copied = 0;
-        for payload in self.from(first) {
+        let (mut number, mut copied) = (first, 0);
+        while copied < into.len()
+            && let Some(payload) = self.payloads.get(number as usize)
+        {
             let (places, batch) = self.batch_of(payload, &[]);
             copied += payload.copy(places, batch, &mut into[copied..]);
-            if copied == into.len() {
-                break;
-            }
+            number = payload.next;
         }
         copied
     }

@@ -49,7 +49,7 @@ impl Core {
         let sender = Sender { key: &arrival.key, hash: arrival.hash, tcp: upper, frame, batch };
         segment.merged = merged(segment.payload.len(), meta.gso_size);
         if pieces.len() > 1 || segment.payload.len() >= ADOPTED_MIN {
-            return self.on_long(now, flow, &sender, segment, arrival);
+            return self.on_long(now, flow, &sender, &segment, arrival);
         }
         match flow {
             Some(Flow::Connection(index)) => self.deliver(now, index, &sender, &segment),
@@ -95,7 +95,7 @@ impl Core {
         now: Instant,
         flow: Option<Flow>,
         sender: &Sender<'_>,
-        segment: Segment<'_>,
+        segment: &Segment<'_>,
         arrival: &Arrival,
     ) {
         let first = usize::from(arrival.at);
@@ -103,10 +103,10 @@ impl Core {
             (&sender.batch[first], Others(&sender.batch[first + 1..][..usize::from(arrival.frames) - 1]));
         if !rest.is_empty() {
             if segment.options.signature.is_some() {
-                return self.deliver_signed(now, flow, sender, &segment, rest.0);
+                return self.deliver_signed(now, flow, sender, segment, rest.0);
             }
             let merged = merged(segment.payload.len() + rest.len() as usize, packet.meta.gso_size);
-            return self.on_segment(now, flow, sender, &Segment { merged, rest: Some(&rest), ..segment });
+            return self.on_segment(now, flow, sender, &Segment { merged, rest: Some(&rest), ..*segment });
         }
         if segment.merged > 1 && self.port.caps.wants_round_trips {
             self.tell_port(flow, &arrival.key);
@@ -114,9 +114,9 @@ impl Core {
         if let Some(index) = self.may_adopt(flow, sender.batch) {
             let end = packet.frame.len().min(arrival.end as usize);
             self.shared.adopted.offer_one(index, arrival.at, end - segment.payload.len()..end);
-            return self.on_offered(now, index, sender, &segment);
+            return self.on_offered(now, index, sender, segment);
         }
-        self.on_segment(now, flow, sender, &segment);
+        self.on_segment(now, flow, sender, segment);
     }
 
     /// Returns the connection that may adopt a payload of the batch.
@@ -128,7 +128,7 @@ impl Core {
     }
 
     /// A segment for a connection arrived whose payload was offered to it.
-    #[inline]
+    #[inline(always)]
     fn on_offered(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
         self.deliver(now, index, sender, segment);
         if self.shared.adopted.withdraw() {

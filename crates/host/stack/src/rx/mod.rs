@@ -35,25 +35,23 @@ impl Core {
         if rx.gro.is_some() {
             return self.receive_held(now, rx, turn);
         }
-        let mut left = self.batches;
-        while left > 0 {
-            left -= 1;
+        for _ in 0..self.batches {
             if let Err(error) = self.port.io.rx(&mut rx.batch) {
                 self.fail(error);
             }
             let received = rx.batch.len();
             if received == 0 {
-                break;
+                return;
             }
             turn.received += received as u32;
+            self.stats.packets_in += received as u64;
             self.parse_batch(now, rx);
             self.deliver_batch(now, rx);
             if received < BATCH_MAX {
-                break;
+                return;
             }
-            turn.more |= left == 0;
         }
-        self.stats.packets_in += u64::from(turn.received);
+        turn.more = true;
     }
 
     /// The batch is looked up and processed, and its frames go back.
