@@ -24,7 +24,6 @@ const LARGEST: &[(&str, usize)] = &[
     ("sock", 4),
     ("emu", 3),
     ("drill", 8),
-    ("lab", 11),
     ("bench", 3),
     ("preload", 4),
     ("millstream", 4),

@@ -7,20 +7,20 @@
 //!   datagrams-/            group 3, over hop 2 --/               \-- receiver 3
 //! ```
 
-use base::{Addr, Endpoint, Instant, Rate, Rng};
+use base::{Addr, Endpoint, Rate, Rng};
 use emu::{
-    Card, CardConfig, CoreHost, Host, HostId, Merging, Network, PipeConfig, PipeId, PortConfig, PortId,
-    SimPort, SwitchId,
+    Card, CardConfig, CoreHost, HostId, Merging, Network, PipeConfig, PipeId, PortConfig, PortId, SimPort,
+    SwitchId,
 };
 use stack::{Core, CoreConfig, OwnAddr};
-use trace::{Switch, tapped};
+use trace::tapped;
 use wire::{ethernet, ipv4, protocol};
 
 use crate::apps::{Manner, Metronome, PIECE_MAX, Receiver, Sender, Start};
-use crate::captures::Capture;
 use crate::hops::crossed;
 use crate::path::{millis, pipes, seconds};
-use crate::spec::{self, Flow, Spec, SpecError};
+use crate::spec::{self, Capture, Flow, Spec, SpecError};
+use crate::world::{Node, Role, World};
 
 /// The port receivers listen on.
 const PORT: u16 = 5001;
@@ -154,58 +154,6 @@ fn tune(spec: &Spec, registry: &mut cc::Registry) -> Result<(), SpecError> {
         }
     }
     Ok(())
-}
-
-/// A network with its hosts, before its first step.
-pub(crate) struct World {
-    pub(crate) net: Network<Node>,
-    pub(crate) senders: Vec<HostId>,
-    pub(crate) receivers: Vec<HostId>,
-    /// Where packets can be watched, of each pair of them.
-    pub(crate) taps: Vec<[Switch; 2]>,
-    /// Role of each pair of them: the number of its `[[flow]]`, the first hop and the last.
-    pub(crate) roles: Vec<Role>,
-    /// The cards before receivers.
-    pub(crate) cards: Vec<HostId>,
-    /// The lines to the receivers.
-    pub(crate) down: Vec<PipeId>,
-    /// Which of them is narrowest.
-    pub(crate) bottleneck: usize,
-}
-
-impl World {
-    /// The narrowest line to the receivers.
-    pub(crate) fn bottleneck(&self) -> PipeId {
-        self.down[self.bottleneck]
-    }
-}
-
-/// Which flows a sender and its receiver have, and where.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Role {
-    pub(crate) group: usize,
-    pub(crate) first: usize,
-    pub(crate) last: usize,
-    pub(crate) reverse: bool,
-}
-
-/// A host of the laboratory.
-pub(crate) enum Node {
-    Sender(Box<CoreHost<Sender>>),
-    Receiver(Box<CoreHost<Receiver>>),
-    Metronome(Box<Metronome>),
-    Card(Box<Card>),
-}
-
-impl Host for Node {
-    fn step(&mut self, now: Instant) -> Option<Instant> {
-        match self {
-            Node::Sender(host) => host.step(now),
-            Node::Receiver(host) => host.step(now),
-            Node::Metronome(host) => host.step(now),
-            Node::Card(host) => host.step(now),
-        }
-    }
 }
 
 /// Builds what `spec` says; every choice follows from `seed`.

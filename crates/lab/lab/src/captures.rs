@@ -3,7 +3,6 @@
 
 use base::{Duration, Instant};
 use emu::HostId;
-use serde::Deserialize;
 use stack::ProbeId;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -11,9 +10,8 @@ use std::path::PathBuf;
 use trace::Switch;
 use wire::pcap::{LinkType, SNAPLEN, ng};
 
-use crate::build::World;
-use crate::records::{core, named_hosts, told};
-use crate::spec::{SpecError, Task};
+use crate::spec::{Capture, SpecError, Task, told};
+use crate::world::World;
 
 /// Virtual time between two looks at the rings, which are as large as that takes: 10,000 packets, beyond 20 Gbit/s.
 pub(crate) const PACE: Duration = Duration::from_millis(5);
@@ -21,23 +19,6 @@ pub(crate) const PACE: Duration = Duration::from_millis(5);
 const WAITING: usize = 10_000;
 /// Bytes before each of them.
 const HEADER: usize = 32;
-
-/// The key `capture`: every host keeps one.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Capture {
-    /// Bytes kept of each packet.
-    pub keep: u32,
-    /// MiB a file may take; packets beyond them are counted at its end.
-    pub limit_mb: u64,
-}
-
-impl Default for Capture {
-    /// All headers there can be.
-    fn default() -> Capture {
-        Capture { keep: 192, limit_mb: 256 }
-    }
-}
 
 impl Capture {
     /// # Errors
@@ -81,14 +62,14 @@ impl Captures {
         };
         std::fs::create_dir_all(folder).map_err(|error| told(folder, &error))?;
         let sides = [0, 1].map(|side| world.taps.iter().map(|pair| pair[side].clone()).collect::<Vec<_>>());
-        for ((host, name), switch) in named_hosts(world, task).into_iter().zip(sides.concat()) {
+        for ((host, name), switch) in world.named_hosts(task).into_iter().zip(sides.concat()) {
             let path = folder.join(format!("{name}.pcapng"));
             let file = File::create(&path).map_err(|error| told(&path, &error))?;
             let (clock, keep) = (world.net.clock(), request.keep as usize);
             let room = WAITING * (keep.clamp(192, 1536) + HEADER);
             let mut capture = trace::capture(&switch, move || clock.now(), keep, room);
             let probe = Box::new(capture.annotate(LinkType::Ethernet));
-            let Some(core) = core(world, host) else { continue };
+            let Some(core) = world.core(host) else { continue };
             let probe = core.attach(probe);
             let mut block = Vec::new();
             trace::write_start(&mut block, std::iter::once((LinkType::Ethernet, name.as_str())));
@@ -117,7 +98,7 @@ impl Captures {
     pub(crate) fn end(self, world: &mut World, now: Instant) -> Result<(), SpecError> {
         for mut kept in self.0 {
             kept.switch.stop();
-            if let Some(core) = core(world, kept.host) {
+            if let Some(core) = world.core(kept.host) {
                 drop(core.detach(kept.probe));
             }
             kept.drain(trace::Capture::finish)?;

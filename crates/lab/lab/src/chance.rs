@@ -50,9 +50,9 @@ pub(crate) fn newreno(p: f64, rtt: f64) -> f64 {
 
 /// H-TCP (draft-leith-tcp-htcp), halving.
 pub(crate) fn htcp(p: f64, rtt: f64) -> f64 {
-    mean(p, rtt, crate::formula::htcp(p, rtt), |w, _| {
+    mean(p, rtt, htcp_evenly(p, rtt), |w, _| {
         let start = (w / 2.0).max(LEAST);
-        Epoch { window: move |t: f64| start + crate::formula::htcp_grown(t, rtt), peak: 0.0 }
+        Epoch { window: move |t: f64| start + htcp_grown(t, rtt), peak: 0.0 }
     })
 }
 
@@ -74,6 +74,31 @@ pub(crate) fn cubic(p: f64, rtt: f64) -> f64 {
         };
         Epoch { window, peak }
     })
+}
+
+/// H-TCP's window on average, segments, where one packet of 1/`p` is lost, evenly, `rtt` seconds go round without a
+/// queue, and each loss halves: a cycle of T seconds that begins at W/2 ends at W by the growth of
+/// draft-leith-tcp-htcp, and carries 1/p packets.
+pub(crate) fn htcp_evenly(p: f64, rtt: f64) -> f64 {
+    // What was sent meanwhile of what the window has grown by so many seconds after a loss.
+    let sent_of_growth = |t: f64| {
+        let (flat, x) = (t.min(1.0), (t - 1.0).max(0.0));
+        (flat * flat / 2.0 + x + x * x / 2.0 + 5.0 * x.powi(3) / 3.0 + x.powi(4) / 48.0) / (rtt * rtt)
+    };
+    // A cycle grows by half its greatest window, so it begins at what it grows by.
+    let packets = |t: f64| htcp_grown(t, rtt) * t / rtt + sent_of_growth(t);
+    let (mut short, mut long) = (0.0, 1e6);
+    for _ in 0..200 {
+        let t = (short + long) / 2.0;
+        if packets(t) < 1.0 / p { short = t } else { long = t }
+    }
+    rtt / (p * long)
+}
+
+/// Returns the growth of H-TCP's window `t` seconds after a loss, in segments.
+fn htcp_grown(t: f64, rtt: f64) -> f64 {
+    let x = (t - 1.0).max(0.0);
+    (t.min(1.0) + x + 5.0 * x * x + x * x * x / 12.0) / rtt
 }
 
 /// The mean of a law whose epochs begin with a loss at a window, which came early or not. `about` is its size.

@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::check::{describe, estimate};
+use crate::experiment::Experiment;
 use crate::run::Outcome;
-use crate::spec::{Experiment, Point, SpecError};
+use crate::spec::{Point, SpecError};
 use crate::stats::Estimate;
 use crate::store::Store;
+use crate::verdict::{describe, estimate};
 
 /// Less than this part of a mean is no difference, however alike the seeds were.
 const PART_MIN: f64 = 0.01;

@@ -8,7 +8,7 @@
 //! and `htcp`; `mulwin(n, p)`, `mulwin_each(n, w, p)`, `mulwin_lan(n)` and `mulwin_wan(n)` (see [`crate::mulwin`]:
 //! (18), (13) and both of f); `newreno_chance`, `cubic_chance` and `htcp_chance` (see [`crate::chance`]).
 
-use crate::chance;
+use crate::chance::{self, htcp_evenly};
 use crate::mulwin::{self, Locks, locks_leave};
 use crate::spec::SpecError;
 
@@ -135,7 +135,7 @@ impl Reader<'_> {
             ("cbrt", [x]) => Ok(x.cbrt()),
             ("min", [x, y]) => Ok(x.min(*y)),
             ("max", [x, y]) => Ok(x.max(*y)),
-            ("htcp", [p, rtt]) => Ok(htcp(*p, *rtt)),
+            ("htcp", [p, rtt]) => Ok(htcp_evenly(*p, *rtt)),
             ("mulwin", [n, p]) => Ok(mulwin::unlimited(*n, *p)),
             ("mulwin_each", [n, w, p]) => mulwin::limited_each(*n, *w, *p)
                 .ok_or_else(|| SpecError(format!("{name}({n}, {w}, {p}): want w from 0 to sqrt(8 / (3 p))"))),
@@ -167,31 +167,6 @@ impl<'a> Reader<'a> {
         self.rest = rest;
         word
     }
-}
-
-/// H-TCP's window on average, segments, where one packet of 1/`p` is lost, evenly, `rtt` seconds go round without a
-/// queue, and each loss halves: a cycle of T seconds that begins at W/2 ends at W by the growth of
-/// draft-leith-tcp-htcp, and carries 1/p packets.
-pub(crate) fn htcp(p: f64, rtt: f64) -> f64 {
-    // What was sent meanwhile of what the window has grown by so many seconds after a loss.
-    let sent_of_growth = |t: f64| {
-        let (flat, x) = (t.min(1.0), (t - 1.0).max(0.0));
-        (flat * flat / 2.0 + x + x * x / 2.0 + 5.0 * x.powi(3) / 3.0 + x.powi(4) / 48.0) / (rtt * rtt)
-    };
-    // A cycle grows by half its greatest window, so it begins at what it grows by.
-    let packets = |t: f64| htcp_grown(t, rtt) * t / rtt + sent_of_growth(t);
-    let (mut short, mut long) = (0.0, 1e6);
-    for _ in 0..200 {
-        let t = (short + long) / 2.0;
-        if packets(t) < 1.0 / p { short = t } else { long = t }
-    }
-    rtt / (p * long)
-}
-
-/// Returns the growth of H-TCP's window `t` seconds after a loss, in segments.
-pub(crate) fn htcp_grown(t: f64, rtt: f64) -> f64 {
-    let x = (t - 1.0).max(0.0);
-    (t.min(1.0) + x + 5.0 * x * x + x * x * x / 12.0) / rtt
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use sha2::{Digest, Sha256};
 use std::str::FromStr;
 use toml::{Table, Value};
 
-use crate::check::Check;
-use crate::spec::{Experiment, Plot, Point, SpecError, show};
+use crate::experiment::Experiment;
+use crate::spec::{Check, Plot, Point, SpecError, show};
 
 /// Combinations an experiment may have. Each is read and checked before the first runs.
 const POINTS_MAX: usize = 100_000;

@@ -32,9 +32,9 @@ mod bounds;
 mod build;
 mod captures;
 mod chance;
-mod check;
 mod convergence;
 mod expect;
+mod experiment;
 mod formula;
 mod grid;
 mod hops;
@@ -54,20 +54,23 @@ mod store;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod verdict;
+mod world;
 
-pub use captures::Capture;
-pub use check::{Check, Falls, Order, Range, Ratio, Theory, Verdict, Want};
 pub use expect::{Comparison, Expectation, Moved};
+pub use experiment::Experiment;
 pub use grid::{Vary, point, typed};
-pub use logs::Siftr;
 pub use measure::measures;
 pub use path::pipes;
 pub use plan::{Brought, Planned};
-pub use records::Folders;
 pub use replay::{Film, replay};
 pub use run::{Outcome, Series, run};
 pub use shipped::shipped;
-pub use spec::{Cbr, Experiment, Flow, Ills, Path, Plot, Point, Spec, SpecError, Task};
+pub use spec::{
+    Capture, Cbr, Check, Falls, Flow, Folders, Ills, Order, Path, Plot, Point, Range, Ratio, Siftr, Spec,
+    SpecError, Task, Theory, Want,
+};
 pub use stats::{Estimate, jain, quantile};
 pub use store::{Courses, Limits, Store};
 pub use sweep::{Alike, Ended, Failure, alike, attempt, renamed, sweep};
+pub use verdict::Verdict;

@@ -2,33 +2,13 @@
 
 use base::Instant;
 use emu::HostId;
-use serde::Deserialize;
 use stack::ProbeId;
 use std::fs::File;
 use std::path::PathBuf;
 use trace::siftr::{Log, LogConfig, Profile};
 
-use crate::build::World;
-use crate::records::{core, named_hosts, told};
-use crate::spec::{SpecError, Task};
-
-/// The key `siftr`: every host keeps a log.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Siftr {
-    /// The format: `siftr-1.2`, `freebsd-9.3`, `siftr-1.2.4`, `siftr-1.3` or `teacup`.
-    pub profile: String,
-    /// Of how many packets of a flow one is logged.
-    pub ppl: u32,
-    /// Packets are hashed.
-    pub genhashes: bool,
-}
-
-impl Default for Siftr {
-    fn default() -> Siftr {
-        Siftr { profile: Profile::Teacup.name().into(), ppl: 1, genhashes: false }
-    }
-}
+use crate::spec::{Siftr, SpecError, Task, told};
+use crate::world::World;
 
 /// How the key wants logs to be.
 ///
@@ -61,12 +41,12 @@ impl Logs {
         };
         let config = plan(siftr)?;
         std::fs::create_dir_all(folder).map_err(|error| told(folder, &error))?;
-        for (host, name) in named_hosts(world, task) {
+        for (host, name) in world.named_hosts(task) {
             let path = folder.join(format!("{name}.log"));
             let file = File::create(&path).map_err(|error| told(&path, &error))?;
             let begun = Log::begin(&config, Box::new(file), Instant::ZERO);
             let (log, hooks) = begun.map_err(|error| told(&path, &error))?;
-            let Some(core) = core(world, host) else { continue };
+            let Some(core) = world.core(host) else { continue };
             // One core, one hook.
             let ids = hooks.into_iter().map(|hook| core.attach(Box::new(hook))).collect();
             logs.push((host, path, log, ids));
@@ -88,7 +68,7 @@ impl Logs {
     /// As for [`Logs::drain`].
     pub(crate) fn end(self, world: &mut World, now: Instant) -> Result<(), SpecError> {
         for (host, path, log, ids) in self.0 {
-            if let Some(core) = core(world, host) {
+            if let Some(core) = world.core(host) {
                 ids.into_iter().for_each(|id| drop(core.detach(id)));
             }
             log.end(now).map_err(|error| told(&path, &error))?;

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::io;
 
+use crate::experiment::Experiment;
 use crate::run::Outcome;
-use crate::spec::{Experiment, Point, SpecError};
+use crate::spec::{Point, SpecError};
 use crate::store::{Limits, Line, Run, Store};
 use crate::sweep::attempt;
 

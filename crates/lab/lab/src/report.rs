@@ -12,13 +12,14 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use crate::check::{Verdict, describe, estimate};
+use crate::experiment::Experiment;
 use crate::grid::typed;
 use crate::measure::with_unit;
 use crate::run::{Outcome, Series};
-use crate::spec::{Experiment, Point};
+use crate::spec::Point;
 use crate::store::Store;
 use crate::sweep::Failure;
+use crate::verdict::{Verdict, describe, estimate};
 
 #[cfg(feature = "parquet")]
 pub use columns::{TableError, runs, series};

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::protocol;
 
 use crate::apps::{Begun, Receiver, Sender};
-use crate::build::{Node, Role, World, build};
+use crate::build::build;
 use crate::convergence::Convergence;
 use crate::measure::{Delays, Sawtooth, name};
 use crate::path::seconds;
 use crate::records::Records;
 use crate::spec::{Point, Spec, SpecError, Task};
 use crate::stats::{jain, mean, quantile};
+use crate::world::{Node, Role, World};
 
 /// Flows whose window becomes a series; more would only be a thicker line.
 const DRAWN: usize = 8;

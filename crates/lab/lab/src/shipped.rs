@@ -1,6 +1,7 @@
 //! The experiments that come with the program.
 
-use crate::spec::{Experiment, SpecError};
+use crate::experiment::Experiment;
+use crate::spec::SpecError;
 
 macro_rules! shipped {
     ($($name:literal),+ $(,)?) => {

@@ -1,16 +1,13 @@
 //! An experiment as its file says it.
 
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use trace::siftr::Profile;
 
-use crate::captures::Capture;
-use crate::check::{Check, Verdict};
-use crate::formula::evaluate;
-use crate::logs::Siftr;
-use crate::measure::is_measure;
-use crate::records::Folders;
-use crate::run::Outcome;
+mod check;
+
+pub use check::{Check, Falls, Order, Range, Ratio, Theory, Want};
 
 /// One experiment: a path, what flows over it, what is varied, and what must come out.
 #[derive(Clone, Debug, Deserialize)]
@@ -51,7 +48,7 @@ pub struct Spec {
     pub stack: BTreeMap<String, toml::Value>,
     /// Shared libraries with congestion control of your own (millstream_cc.h), which flows may then name.
     #[serde(default)]
-    pub policies: Vec<std::path::PathBuf>,
+    pub policies: Vec<PathBuf>,
     /// Flows may have congestion control that takes more than one flow's share.
     #[serde(default)]
     pub cc_allow_unfair: bool,
@@ -325,6 +322,41 @@ fn thousand() -> u32 {
     1000
 }
 
+/// The key `capture`: every host keeps one.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Capture {
+    /// Bytes kept of each packet.
+    pub keep: u32,
+    /// MiB a file may take; packets beyond them are counted at its end.
+    pub limit_mb: u64,
+}
+
+impl Default for Capture {
+    /// All headers there can be.
+    fn default() -> Capture {
+        Capture { keep: 192, limit_mb: 256 }
+    }
+}
+
+/// The key `siftr`: every host keeps a log.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Siftr {
+    /// The format: `siftr-1.2`, `freebsd-9.3`, `siftr-1.2.4`, `siftr-1.3` or `teacup`.
+    pub profile: String,
+    /// Of how many packets of a flow one is logged.
+    pub ppl: u32,
+    /// Packets are hashed.
+    pub genhashes: bool,
+}
+
+impl Default for Siftr {
+    fn default() -> Siftr {
+        Siftr { profile: Profile::Teacup.name().into(), ppl: 1, genhashes: false }
+    }
+}
+
 /// A plot of the report.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -346,35 +378,17 @@ pub struct Plot {
     pub to: Option<f64>,
 }
 
-impl Plot {
-    /// Does it show something there can be?
-    pub(crate) fn validate(&self, experiment: &Experiment) -> Result<(), SpecError> {
-        let spec = experiment.spec();
-        let points = experiment.shown_points();
-        for (name, formula) in &self.beside {
-            if !points.iter().any(|point| experiment.value(formula, point).is_ok()) {
-                return Err(SpecError(format!("plot: `{name}` has no value anywhere: `{formula}`")));
-            }
-        }
-        match self.show.split_once(' ') {
-            Some(("series", _)) | Some(("cdf", "delay_ms")) => Ok(()),
-            Some(("measure", name)) if !is_measure(name) => {
-                Err(SpecError(format!("plot: no measure `{name}`")))
-            }
-            Some(("measure", _)) if !spec.vary.contains_key(&self.x) => {
-                Err(SpecError(format!("plot: `{}` is not varied", self.x)))
-            }
-            Some(("measure", _)) => Ok(()),
-            _ => {
-                let wants = "`series NAME`, `cdf delay_ms` or `measure NAME`";
-                Err(SpecError(format!("plot: want {wants}, not `{}`", self.show)))
-            }
-        }
-    }
-}
-
 /// One combination of the varied parameters, by their places.
 pub type Point = BTreeMap<String, String>;
+
+/// Where the records of a run go; what has no folder is not written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folders {
+    /// SIFTR's logs (the key `siftr`).
+    pub siftr: Option<PathBuf>,
+    /// Captures with states (the key `capture`).
+    pub captures: Option<PathBuf>,
+}
 
 /// A run to do: an experiment with its parameters put in, and a seed.
 #[derive(Clone, Debug)]
@@ -389,23 +403,6 @@ pub struct Task {
     pub folders: Folders,
 }
 
-impl Task {
-    /// Returns what decides the result, besides the seed: tasks of which it is equal bring the same under their own
-    /// names. What the point sets for a policy that no flow has is no part of it, nor is a setting's default.
-    ///
-    /// # Errors
-    /// A fault of its file, which [`Experiment::parse`] has found already.
-    pub(crate) fn input(&self) -> Result<String, SpecError> {
-        let Spec { seconds, discard, sample_ms, flows, cbr, policies, .. } = &self.spec;
-        let plan = crate::build::plan(&self.spec)?;
-        let is_used = |policy: &&String| flows.iter().any(|flow| flow.cc == **policy);
-        let tunables: Vec<_> = self.spec.tunables.iter().filter(|(policy, _)| is_used(policy)).collect();
-        // Each run leaves files of its own there.
-        let files = (self.spec.siftr.is_some() || self.spec.capture.is_some()).then_some(&self.point);
-        Ok(format!("{:?}", (seconds, discard, sample_ms, flows, cbr, policies, plan, tunables, files)))
-    }
-}
-
 /// Fault of a file, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError(pub String);
@@ -418,166 +415,13 @@ impl std::fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
-/// An experiment's file, read but with its parameters still open.
-#[derive(Clone, Debug)]
-pub struct Experiment {
-    /// The name it is run by.
-    pub name: String,
-    text: String,
-    table: toml::Table,
-    spec: Spec,
-}
-
-/// Returns `text` with the setting `bytes` where the file has its name of the version before, and says so.
-fn with_new_names<'a>(name: &str, text: &'a str) -> Cow<'a, str> {
-    let is_old = |line: &&str| line.trim_start().starts_with("octets =") || line.contains(".octets\"");
-    if !text.lines().any(|line| is_old(&line)) {
-        return Cow::Borrowed(text);
-    }
-    eprintln!(
-        "{name}: the setting `octets` is called `bytes` now; the old name is taken until the next version"
-    );
-    let new = |line: &str| match is_old(&line) {
-        true => line.replacen("octets =", "bytes =", 1).replace(".octets\"", ".bytes\"") + "\n",
-        false => format!("{line}\n"),
-    };
-    Cow::Owned(text.lines().map(new).collect())
-}
-
-impl Experiment {
-    /// Reads `text`, the file called `name`.
-    ///
-    /// # Errors
-    /// The fault, with the line where there is one.
-    pub fn parse(name: &str, text: &str) -> Result<Experiment, SpecError> {
-        let wrong = |error: &dyn std::fmt::Display| SpecError(format!("{name}: {error}"));
-        let text = &*with_new_names(name, text);
-        let table: toml::Table = toml::from_str(text).map_err(|error| wrong(&error))?;
-        let spec: Spec = toml::from_str(text).map_err(|error| wrong(&error))?;
-        let experiment = Experiment { name: name.into(), text: text.into(), table, spec };
-        experiment.runs(1)?;
-        // Each combination must be an experiment too.
-        for point in experiment.points() {
-            crate::build::plan(&experiment.at(&point)?).map_err(|error| wrong(&error))?;
-        }
-        for plot in &experiment.spec.plots {
-            plot.validate(&experiment).map_err(|error| wrong(&error))?;
-        }
-        for check in &experiment.spec.checks {
-            check.validate(&experiment).map_err(|error| wrong(&error))?;
-        }
-        Ok(experiment)
-    }
-
-    /// The file, as it was read.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Returns the file's content.
-    pub fn spec(&self) -> &Spec {
-        &self.spec
-    }
-
-    /// Refuses more runs than there may be, with so many seeds for each combination.
-    fn runs(&self, seeds: u64) -> Result<(), SpecError> {
-        let points =
-            self.spec.vary.values().try_fold(1_u64, |all, values| all.checked_mul(values.len() as u64));
-        let runs = points.and_then(|points| points.checked_mul(seeds));
-        if runs.is_some_and(|runs| runs <= RUNS_MAX) {
-            return Ok(());
-        }
-        let name = &self.name;
-        let text =
-            format!("{name}: vary: all combinations with {seeds} seed(s): want at most {RUNS_MAX} runs");
-        Err(SpecError(text))
-    }
-
-    /// Every combination of the varied parameters, the last varying fastest.
-    pub fn points(&self) -> Vec<Vec<(String, toml::Value)>> {
-        let mut points = vec![Vec::new()];
-        for (place, values) in &self.spec.vary {
-            points = points
-                .into_iter()
-                .flat_map(|point| {
-                    values.iter().map(move |value| {
-                        let mut point = point.clone();
-                        point.push((place.clone(), value.clone()));
-                        point
-                    })
-                })
-                .collect();
-        }
-        points
-    }
-
-    /// Returns the points with their values as they are shown.
-    pub(crate) fn shown_points(&self) -> Vec<Point> {
-        self.points().into_iter().map(shown).collect()
-    }
-
-    /// The experiment with `point` put in.
-    fn at(&self, point: &[(String, toml::Value)]) -> Result<Spec, SpecError> {
-        let mut table = toml::Value::Table(self.table.clone());
-        for (place, value) in point {
-            put(&mut table, place, value)
-                .ok_or_else(|| SpecError(format!("{}: vary: no place `{place}` in this file", self.name)))?;
-        }
-        let wrong = |error: &dyn std::fmt::Display| SpecError(format!("{}: {error}", self.name));
-        let spec: Spec = table.try_into().map_err(|error| wrong(&error))?;
-        spec.check_bounds().map_err(|error| wrong(&error))?;
-        Ok(spec)
-    }
-
-    /// The number at a dotted place of the file with `point` put in; of an array's, the first, unless one is named.
-    pub(crate) fn number(&self, point: &Point, place: &str) -> Option<f64> {
-        let mut table = toml::Value::Table(self.table.clone());
-        for (by, shown) in point {
-            let value = self.spec.vary.get(by)?.iter().find(|value| show(value) == *shown)?;
-            put(&mut table, by, value)?;
-        }
-        let at = place.split('.').try_fold(&table, |at, step| match (at, step.parse::<usize>()) {
-            (toml::Value::Array(items), Ok(nth)) => items.get(nth),
-            (toml::Value::Array(items), Err(_)) => items.first()?.get(step),
-            (table, _) => table.get(step),
-        })?;
-        at.as_float().or_else(|| at.as_integer().map(|integer| integer as f64))
-    }
-
-    /// The value of a formula of the file's numbers with `point` put in.
-    pub(crate) fn value(&self, formula: &str, point: &Point) -> Result<f64, SpecError> {
-        evaluate(formula, &|place| self.number(point, place))
-    }
-
-    /// Whether `outcomes` are what its checks expect.
-    pub fn judge(&self, outcomes: &[Outcome]) -> Vec<Verdict> {
-        self.spec.checks.iter().flat_map(|check| check.judge(self, outcomes)).collect()
-    }
-
-    /// Every run of it: all combinations, each with `seeds` seeds (the file's number if `None`).
-    ///
-    /// # Errors
-    /// Those of [`Experiment::parse`], which has found them already.
-    pub fn tasks(&self, seeds: Option<u64>) -> Result<Vec<Task>, SpecError> {
-        self.runs(seeds.unwrap_or(self.spec.seeds))?;
-        let mut tasks = Vec::new();
-        for point in self.points() {
-            let spec = self.at(&point)?;
-            let point = shown(point);
-            let seeds = 1..=seeds.unwrap_or(spec.seeds);
-            tasks.extend(seeds.map(|seed| Task {
-                spec: spec.clone(),
-                point: point.clone(),
-                seed,
-                folders: Folders::default(),
-            }));
-        }
-        Ok(tasks)
-    }
+/// The fault `error` of the file at `path`.
+pub(crate) fn told(path: &std::path::Path, error: &std::io::Error) -> SpecError {
+    SpecError(format!("{}: {error}", path.display()))
 }
 
 /// A combination of values as runs are named by.
-pub(crate) fn shown(point: Vec<(String, toml::Value)>) -> Point {
+pub(crate) fn shown(point: impl IntoIterator<Item = (String, toml::Value)>) -> Point {
     point.into_iter().map(|(place, value)| (place, show(&value))).collect()
 }
 

@@ -7,8 +7,9 @@ use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::experiment::Experiment;
 use crate::run::{Outcome, Series};
-use crate::spec::{Experiment, Point, Task, shown};
+use crate::spec::{Point, Task, shown};
 use crate::sweep::{Ended, Failure};
 
 /// Of which runs the courses over time are kept; they are most of what a run brings.

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, Once, mpsc};
 
+use crate::build::plan;
 use crate::run::{Outcome, run};
-use crate::spec::{Point, SpecError, Task};
+use crate::spec::{Point, Spec, SpecError, Task};
 
 /// A run that brought nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +51,7 @@ pub fn alike(tasks: Vec<Task>) -> Result<Vec<Alike>, SpecError> {
         // Seeds of a combination follow each other.
         let input = match last.take() {
             Some((point, input)) if point == task.point => input,
-            _ => crate::grid::hex(task.input()?.as_bytes()),
+            _ => crate::grid::hex(input(&task)?.as_bytes()),
         };
         last = Some((task.point.clone(), input.clone()));
         let nth = *known.entry((input, task.seed)).or_insert(groups.len());
@@ -60,6 +61,21 @@ pub fn alike(tasks: Vec<Task>) -> Result<Vec<Alike>, SpecError> {
         }
     }
     Ok(groups)
+}
+
+/// Returns what decides the result, besides the seed: tasks of which it is equal bring the same under their own
+/// names. What the point sets for a policy that no flow has is no part of it, nor is a setting's default.
+///
+/// # Errors
+/// A fault of its file, which [`crate::Experiment::parse`] has found already.
+fn input(task: &Task) -> Result<String, SpecError> {
+    let Spec { seconds, discard, sample_ms, flows, cbr, policies, .. } = &task.spec;
+    let plan = plan(&task.spec)?;
+    let is_used = |policy: &&String| flows.iter().any(|flow| flow.cc == **policy);
+    let tunables: Vec<_> = task.spec.tunables.iter().filter(|(policy, _)| is_used(policy)).collect();
+    // Each run leaves files of its own there.
+    let files = (task.spec.siftr.is_some() || task.spec.capture.is_some()).then_some(&task.point);
+    Ok(format!("{:?}", (seconds, discard, sample_ms, flows, cbr, policies, plan, tunables, files)))
 }
 
 /// Returns how the run with the parameters `point` ended, of which `ended` is the like.

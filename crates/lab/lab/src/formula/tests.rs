@@ -55,11 +55,11 @@ fn what_is_no_formula_is_refused() {
 #[test]
 fn htcp_begins_as_reno_and_leaves_it() {
     let reno = |p: f64| (1.5 / p).sqrt();
-    assert!((htcp(1e-2, 0.01) / reno(1e-2) - 1.0).abs() < 1e-6);
-    assert!((htcp(1e-3, 0.1) / reno(1e-3)) > 1.2);
+    assert!((htcp_evenly(1e-2, 0.01) / reno(1e-2) - 1.0).abs() < 1e-6);
+    assert!((htcp_evenly(1e-3, 0.1) / reno(1e-3)) > 1.2);
     // A cycle by small steps.
     let (p, rtt) = (1e-5, 0.1);
-    let mean = htcp(p, rtt);
+    let mean = htcp_evenly(p, rtt);
     let cycle = rtt / (p * mean);
     let (mut w, mut t, mut sent) = (0.0, 0.0, 0.0);
     let steps = 1_000_000;

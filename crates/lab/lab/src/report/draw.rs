@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use super::{Chapter, data};
-use crate::check::{describe, estimate};
 use crate::measure::with_unit;
 use crate::run::{Outcome, Series};
 use crate::spec::{Plot, Point};
+use crate::verdict::{describe, estimate};
 
 /// Points of a line on the page; the shape survives, since the extremes of each stretch are kept.
 const POINTS_MAX: usize = 1500;

@@ -1,134 +1,13 @@
-//! Expected results of an experiment, and their verdicts.
+//! Verdicts on the expected results of an experiment.
 
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use serde::Serialize;
+use std::collections::BTreeSet;
 
-use crate::measure::{is_measure, with_unit};
+use crate::experiment::Experiment;
+use crate::measure::with_unit;
 use crate::run::Outcome;
-use crate::spec::{Experiment, Point, SpecError, show};
+use crate::spec::{Check, Falls, Order, Point, Range, Ratio, Theory, Want, show, shown};
 use crate::stats::Estimate;
-
-/// An expectation on a measure. Each holds for every combination of the parameters it does not name; `only` leaves
-/// those with the given values.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "Row")]
-pub struct Check {
-    /// Which measure.
-    pub measure: String,
-    /// Expectation.
-    pub want: Want,
-    /// Parameters that must have these values.
-    pub only: BTreeMap<String, toml::Value>,
-}
-
-/// A check as the file has it: one of the kinds, by its name.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Row {
-    measure: String,
-    #[serde(default)]
-    only: BTreeMap<String, toml::Value>,
-    range: Option<Range>,
-    order: Option<Order>,
-    ratio: Option<Ratio>,
-    falls: Option<Falls>,
-    theory: Option<Theory>,
-}
-
-impl TryFrom<Row> for Check {
-    type Error = &'static str;
-
-    fn try_from(row: Row) -> Result<Check, &'static str> {
-        let Row { measure, only, range, order, ratio, falls, theory } = row;
-        let kinds = [
-            range.map(Want::Range),
-            order.map(Want::Order),
-            ratio.map(Want::Ratio),
-            falls.map(Want::Falls),
-            theory.map(Want::Theory),
-        ];
-        let mut kinds = kinds.into_iter().flatten();
-        match (kinds.next(), kinds.next()) {
-            (Some(want), None) => Ok(Check { measure, want, only }),
-            _ => Err("a check wants one of `range`, `order`, `ratio`, `falls` and `theory`"),
-        }
-    }
-}
-
-/// The kinds of expectation.
-#[derive(Clone, Debug)]
-pub enum Want {
-    /// See there.
-    Range(Range),
-    /// See there.
-    Order(Order),
-    /// See there.
-    Ratio(Ratio),
-    /// See there.
-    Falls(Falls),
-    /// See there.
-    Theory(Theory),
-}
-
-/// The 95 % interval of the mean lies between `min` and `max`.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Range {
-    /// Least.
-    pub min: f64,
-    /// Greatest.
-    pub max: f64,
-}
-
-/// The means ascend in this order of the values of parameter `by`, and the 95 % intervals of neighbours do not meet,
-/// unless only the means are to be compared.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Order {
-    /// The parameter.
-    pub by: String,
-    /// Its values.
-    pub ascending: Vec<toml::Value>,
-    /// The intervals may meet.
-    #[serde(default)]
-    pub means: bool,
-}
-
-/// The mean at value `of` of parameter `by`, divided by that at value `to`, lies between `min` and `max`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ratio {
-    /// The parameter.
-    pub by: String,
-    /// Its value above the line.
-    pub of: toml::Value,
-    /// Its value below the line.
-    pub to: toml::Value,
-    /// Least.
-    pub min: f64,
-    /// Greatest.
-    pub max: f64,
-}
-
-/// The mean never rises by more than `slack` from one value of parameter `by` to the next, in the file's order.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Falls {
-    /// The parameter.
-    pub by: String,
-    /// How much it may rise.
-    pub slack: f64,
-}
-
-/// The 95 % interval of the mean lies within `within` (a part) of what a formula of the file's numbers says.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Theory {
-    /// Such as `sqrt(3 / (2 * path.loss))`.
-    pub formula: String,
-    /// How far off it may be, such as 0.15.
-    pub within: f64,
-}
 
 /// Whether an expectation holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -153,44 +32,17 @@ struct Judged {
     why: Option<String>,
 }
 
+impl Experiment {
+    /// Whether `outcomes` are what its checks expect.
+    pub fn judge(&self, outcomes: &[Outcome]) -> Vec<Verdict> {
+        self.spec().checks.iter().flat_map(|check| check.judge(self, outcomes)).collect()
+    }
+}
+
 impl Check {
-    /// Does it speak of things the experiment has?
-    pub(crate) fn validate(&self, experiment: &Experiment) -> Result<(), SpecError> {
-        if !is_measure(&self.measure) {
-            return Err(SpecError(format!("check: no measure `{}`", self.measure)));
-        }
-        let vary = &experiment.spec().vary;
-        let known = |by: &str, value: &toml::Value| match vary.get(by) {
-            Some(values) if values.contains(value) => Ok(()),
-            Some(_) => Err(SpecError(format!("check: `{by}` never is {value}"))),
-            None => Err(SpecError(format!("check: `{by}` is not varied"))),
-        };
-        self.only.iter().try_for_each(|(by, value)| known(by, value))?;
-        match &self.want {
-            Want::Range(_) => Ok(()),
-            Want::Order(Order { by, ascending, .. }) => {
-                ascending.iter().try_for_each(|value| known(by, value))
-            }
-            Want::Ratio(Ratio { by, of, to, .. }) => known(by, of).and_then(|()| known(by, to)),
-            Want::Falls(Falls { by, .. }) if vary.contains_key(by) => Ok(()),
-            Want::Falls(Falls { by, .. }) => Err(SpecError(format!("check: `{by}` is not varied"))),
-            Want::Theory(theory) => {
-                let only = self.shown_only();
-                let points = experiment.shown_points();
-                let mut fits =
-                    points.iter().filter(|point| only.iter().all(|(by, value)| point.get(by) == Some(value)));
-                fits.try_for_each(|point| theory.value(experiment, point).map(drop))
-            }
-        }
-    }
-
-    fn shown_only(&self) -> Point {
-        self.only.iter().map(|(by, value)| (by.clone(), show(value))).collect()
-    }
-
     /// Its verdicts over `outcomes`, one for each combination of the parameters it leaves open.
     pub fn judge(&self, experiment: &Experiment, outcomes: &[Outcome]) -> Vec<Verdict> {
-        let only = self.shown_only();
+        let only = shown(self.only.clone());
         let fits = |outcome: &&Outcome| only.iter().all(|(by, value)| outcome.point.get(by) == Some(value));
         let outcomes: Vec<&Outcome> = outcomes.iter().filter(fits).collect();
         let by = self.want.by();
@@ -239,7 +91,7 @@ impl Check {
         match &self.want {
             Want::Range(Range { min, max }) => {
                 let Some(seen) = estimate(outcomes.iter().copied(), &self.measure) else { return nothing() };
-                Judged { seen: shown(&seen), why: beyond(&seen, *min, *max) }
+                Judged { seen: figure(&seen), why: beyond(&seen, *min, *max) }
             }
             Want::Order(Order { by, ascending, means }) => {
                 let rows: Vec<_> = ascending.iter().map(|value| at(by, value)).collect();
@@ -263,12 +115,12 @@ impl Check {
             }
             Want::Theory(theory) => {
                 let Some(seen) = estimate(outcomes.iter().copied(), &self.measure) else { return nothing() };
-                let Ok(is) = theory.value(experiment, cell) else {
+                let Ok(is) = experiment.value(&theory.formula, cell) else {
                     let why = format!("the formula {} has no value here", theory.formula);
-                    return Judged { seen: shown(&seen), why: Some(why) };
+                    return Judged { seen: figure(&seen), why: Some(why) };
                 };
                 let why = beyond(&seen, is * (1.0 - theory.within), is * (1.0 + theory.within));
-                Judged { seen: format!("{} of {is:.4}: {:.3}", shown(&seen), seen.mean / is), why }
+                Judged { seen: format!("{} of {is:.4}: {:.3}", figure(&seen), seen.mean / is), why }
             }
         }
     }
@@ -352,13 +204,6 @@ impl Want {
     }
 }
 
-impl Theory {
-    /// Returns the formula's value for `point`.
-    fn value(&self, experiment: &Experiment, point: &Point) -> Result<f64, SpecError> {
-        experiment.value(&self.formula, point)
-    }
-}
-
 impl std::fmt::Display for Check {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let measure = with_unit(&self.measure);
@@ -387,12 +232,12 @@ pub(crate) fn estimate<'a>(outcomes: impl Iterator<Item = &'a Outcome>, measure:
     Estimate::of(&values)
 }
 
-fn shown(estimate: &Estimate) -> String {
+fn figure(estimate: &Estimate) -> String {
     format!("{:.4} ± {:.4}", estimate.mean, estimate.half)
 }
 
 fn list(rows: &[Value]) -> String {
-    let row = |(value, seen): &Value| format!("{value}: {}", seen.as_ref().map_or("no value".into(), shown));
+    let row = |(value, seen): &Value| format!("{value}: {}", seen.as_ref().map_or("no value".into(), figure));
     rows.iter().map(row).collect::<Vec<_>>().join(", ")
 }
 
