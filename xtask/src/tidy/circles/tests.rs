@@ -75,6 +75,17 @@ fn what_only_tests_name_is_none() {
 }
 
 #[test]
+fn a_visibility_names_nothing() {
+    let files = [
+        ("lib.rs", "mod a; mod b;"),
+        ("a/mod.rs", "mod inner; use crate::b::B;"),
+        ("a/inner.rs", "pub(in crate::a) struct Inner;"),
+        ("b.rs", "pub struct B; fn f(_: crate::a::inner::Inner) {}"),
+    ];
+    assert!(circles_of("visibility", &files).is_empty());
+}
+
+#[test]
 fn the_table_names_crates_once_and_no_small_circle() {
     for (nth, (name, files)) in LARGEST.iter().enumerate() {
         assert!(*files > SMALL && LARGEST[..nth].iter().all(|(other, _)| other != name), "{name}");
