@@ -23,7 +23,6 @@ const LARGEST: &[(&str, usize)] = &[
     ("trace", 3),
     ("sock", 4),
     ("emu", 3),
-    ("drill", 5),
     ("bench", 3),
     ("preload", 4),
     ("millstream", 4),

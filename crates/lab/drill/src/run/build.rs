@@ -1,8 +1,9 @@
 //! A packet of the script to bytes on the wire.
 
-use super::flow::{Flow, byte};
+use super::flow::{Ends, Flow, byte};
+use super::icmp::numbers;
 use super::sign::PeerKeys;
-use crate::lang::{Digest, Ecn, Flags, IpInfo, Segment, TcpOption};
+use crate::lang::{Digest, Ecn, Flags, Icmp, IpInfo, Quoted, Segment, TcpOption};
 use base::{Addr, Endpoint};
 use wire::checksum::{Sum, pseudo};
 use wire::packet::Below;
@@ -10,13 +11,6 @@ use wire::protocol;
 
 /// Hop limit of what the script sends, unless it says otherwise.
 const TTL: u8 = 64;
-
-/// Where a packet goes and comes from, live.
-#[derive(Clone, Copy)]
-pub(super) struct Ends {
-    pub(super) source: Endpoint,
-    pub(super) destination: Endpoint,
-}
 
 fn below(ip: &IpInfo, source: Addr, destination: Addr) -> Below {
     let ecn = match ip.ecn {
@@ -35,7 +29,7 @@ fn below(ip: &IpInfo, source: Addr, destination: Addr) -> Below {
 }
 
 /// An IP packet of this upper layer.
-pub(super) fn packet(ip: &IpInfo, source: Addr, destination: Addr, upper: &[u8], number: u8) -> Vec<u8> {
+fn packet(ip: &IpInfo, source: Addr, destination: Addr, upper: &[u8], number: u8) -> Vec<u8> {
     let below = below(ip, source, destination);
     let mut out = vec![0; below.len() + upper.len()];
     let at = below.emit(number, upper.len(), &mut out);
@@ -147,4 +141,49 @@ fn live_ecr(script: u32, flow: &Flow) -> Result<u32, String> {
         None if script == 0 => Ok(0),
         None => Err(format!("no segment of ours has shown the timestamp {script} that is echoed here")),
     }
+}
+
+/// A message of the peer's routers as a packet to us, about a packet of `flow` or of none.
+pub(super) fn message(
+    ip: &IpInfo,
+    icmp: &Icmp,
+    flow: &Flow,
+    from: Addr,
+    ours: Endpoint,
+    theirs: Endpoint,
+) -> Result<Vec<u8>, String> {
+    let v4 = ours.addr.is_v4();
+    let (kind, code) = numbers(v4, icmp)?;
+    let mut out = vec![kind, code, 0, 0, 0, 0, 0, 0];
+    match (icmp.mtu, icmp.id) {
+        (Some(mtu), _) => out[4..8].copy_from_slice(&mtu.to_be_bytes()),
+        (None, Some(id)) => out[4..6].copy_from_slice(&id.to_be_bytes()),
+        (None, None) => {}
+    }
+    if !icmp.kind.starts_with("echo") {
+        out.extend(quote(icmp.quoted, flow, ours, theirs)?);
+    }
+    let sum = if v4 { Sum::ZERO } else { pseudo(from, ours.addr, protocol::ICMPV6, out.len() as u32) };
+    let field = sum.plus(Sum::of(&out)).checksum();
+    out[2..4].copy_from_slice(&field.to_be_bytes());
+    Ok(packet(ip, from, ours.addr, &out, if v4 { protocol::ICMP } else { protocol::ICMPV6 }))
+}
+
+/// The packet of ours that it is about, with a whole TCP header.
+fn quote(quoted: Option<Quoted>, flow: &Flow, ours: Endpoint, theirs: Endpoint) -> Result<Vec<u8>, String> {
+    let (seq, len) = match quoted {
+        Some(Quoted::Tcp(range, len)) => (range.start.wrapping_add(flow.local_offset(false)), len),
+        None => (flow.local_offset(false), 0),
+        Some(_) => return Err("unsupported: ICMP that quotes anything but TCP".into()),
+    };
+    let mut header = vec![0; 20];
+    header[..2].copy_from_slice(&ours.port.to_be_bytes());
+    header[2..4].copy_from_slice(&theirs.port.to_be_bytes());
+    header[4..8].copy_from_slice(&seq.to_be_bytes());
+    header[12] = 5 << 4;
+    // The length that the whole packet had, of which the quote is the head.
+    header.resize(20 + len as usize, 0);
+    let mut whole = packet(&IpInfo::default(), ours.addr, theirs.addr, &header, protocol::TCP);
+    whole.truncate(whole.len() - len as usize);
+    Ok(whole)
 }

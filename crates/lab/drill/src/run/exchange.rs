@@ -1,10 +1,10 @@
 //! Packets of the script: what comes in is injected, what should go out is waited for and compared.
 
-use super::build::{Ends, segment};
+use super::build::{message, segment};
 use super::calls::Stop;
 use super::compare::{Stamps, difference};
-use super::flow::{Flow, Stage};
-use super::icmp;
+use super::flow::{Ends, Flow, Stage};
+use super::known::Known;
 use super::observe::Sent;
 use super::runner::{Runner, Window};
 use crate::lang::{Body, Direction, Flags, Packet, Segment, TcpOption};
@@ -28,7 +28,7 @@ impl Runner {
                 self.send_in(packet)
             }
             Direction::Out => match self.expect(packet, window) {
-                Err(Stop::Fail(why)) if self.options.forgive_packets => {
+                Err(Stop::Fail(why)) if self.known.options.forgive_packets => {
                     let now = self.now();
                     self.note(now, format!("forgiven: {why}"));
                     Ok(())
@@ -43,7 +43,7 @@ impl Runner {
     fn send_in(&mut self, packet: &Packet) -> Result<()> {
         let index = self.flow_for_inbound(packet);
         let (local, remote) = self.ends(index);
-        let flow = &mut self.flows[index];
+        let flow = &mut self.known.flows[index];
         let bytes = match &packet.body {
             Body::Tcp(tcp) => {
                 learn_from_peer(flow, tcp);
@@ -54,10 +54,11 @@ impl Runner {
                     ends.destination.port =
                         if ports.destination == 0 { ends.destination.port } else { ports.destination };
                 }
-                segment(&packet.ip, tcp, &self.flows[index], ends, &self.peer_keys)?
+                segment(&packet.ip, tcp, &self.known.flows[index], ends, &self.peer_keys)?
             }
-            Body::Icmp(message) => {
-                icmp::build(&packet.ip, message, &self.flows[index], self.options.gateway, local, remote)?
+            Body::Icmp(icmp) => {
+                let router = self.known.options.gateway;
+                message(&packet.ip, icmp, &self.known.flows[index], router, local, remote)?
             }
             Body::Udp(..) => return Stop::unsupported("UDP"),
         };
@@ -72,8 +73,8 @@ impl Runner {
 
     /// The connection that a segment of the peer belongs to; one that comes to a listener, or to none, begins one.
     fn flow_for_inbound(&mut self, packet: &Packet) -> usize {
-        if let Some(at) = self.current {
-            let flow = &self.flows[at];
+        if let Some(at) = self.known.current {
+            let flow = &self.known.flows[at];
             let stranger = match flow.stage {
                 Stage::Listening => true,
                 Stage::Fresh => flow.remote.is_none(),
@@ -84,27 +85,27 @@ impl Runner {
             }
         }
         let mut flow = Flow::new(Stage::Accepting, None);
-        flow.local = Some(Endpoint::new(self.options.local, self.options.bind_port));
-        flow.remote = Some(Endpoint::new(self.options.remote, self.next_port));
+        flow.local = Some(Endpoint::new(self.known.options.local, self.known.options.bind_port));
+        flow.remote = Some(Endpoint::new(self.known.options.remote, self.next_port));
         if let Body::Tcp(Segment { seq: Some(range), .. }) = &packet.body {
             flow.remote_isn = range.start;
         }
         self.next_port += 1;
-        self.begin_flow(flow);
-        self.flows.len() - 1
+        self.known.begin_flow(flow);
+        self.known.flows.len() - 1
     }
 
     fn ends(&self, index: usize) -> (Endpoint, Endpoint) {
-        let flow = &self.flows[index];
-        let local = flow.local.unwrap_or(Endpoint::new(self.options.local, self.options.bind_port));
-        let remote = flow.remote.unwrap_or(Endpoint::new(self.options.remote, self.options.connect_port));
+        let Known { options, flows, .. } = &self.known;
+        let local = flows[index].local.unwrap_or(Endpoint::new(options.local, options.bind_port));
+        let remote = flows[index].remote.unwrap_or(Endpoint::new(options.remote, options.connect_port));
         (local, remote)
     }
 
     /// An echo that no segment of ours has shown, computed from the first that did.
     fn echo_scaled(&mut self, index: usize, tcp: &Segment) {
-        let flow = &mut self.flows[index];
-        let (true, Some((script, live))) = (self.options.scaled_echo, flow.first_stamp) else { return };
+        let flow = &mut self.known.flows[index];
+        let (true, Some((script, live))) = (self.known.options.scaled_echo, flow.first_stamp) else { return };
         for option in tcp.options.iter().flatten() {
             if let TcpOption::Timestamps { ecr, absolute: false, .. } = option {
                 flow.stamps.entry(*ecr).or_insert(live.wrapping_add(ecr.wrapping_sub(script)));
@@ -122,9 +123,9 @@ impl Runner {
         };
         let wanted = |run: &mut Self, sent: &Sent| {
             let ends = (Some(sent.source), Some(sent.destination));
-            let others = run.flows.iter().enumerate().filter(|(at, _)| *at != index);
+            let others = run.known.flows.iter().enumerate().filter(|(at, _)| *at != index);
             let of_another = others.into_iter().any(|(_, flow)| (flow.local, flow.remote) == ends);
-            let flow = &mut run.flows[index];
+            let flow = &mut run.known.flows[index];
             let Some(tcp) = sent.tcp() else {
                 return flow.remote.is_none_or(|r| r.addr == sent.destination.addr);
             };
@@ -145,8 +146,8 @@ impl Runner {
         };
         self.join(packet, &mut sent, window, wanted)?;
         self.learn_from_sent(index, packet, &sent);
-        let mut seen = sent.in_script(&self.flows[index]);
-        self.peer_keys.judge(&mut seen, &sent, &self.flows[index]);
+        let mut seen = sent.in_script(&self.known.flows[index]);
+        self.peer_keys.judge(&mut seen, &sent, &self.known.flows[index]);
         self.note(sent.at, trimmed(&seen, packet));
         let sides = |why: &str| {
             let (from, at) = (window.from.as_secs_f64(), sent.at.as_secs_f64());
@@ -155,12 +156,12 @@ impl Runner {
                 trimmed(&seen, packet)
             ))
         };
-        let stamps =
-            Stamps { tick: self.options.tick, tolerance: self.tolerance(window).max(sent.at * 125 / 1_000) };
+        let tolerance = self.tolerance(window).max(sent.at * 125 / 1_000);
+        let stamps = Stamps { tick: self.known.options.tick, tolerance };
         if let Some(why) = difference(packet, &seen, stamps) {
             return Err(sides(&why));
         }
-        if let Some(seq) = sent.wrong_byte(&self.flows[index]) {
+        if let Some(seq) = sent.wrong_byte(&self.known.flows[index]) {
             return Err(sides(&format!("the byte at {seq} is not what the application wrote there")));
         }
         match self.in_time(window, sent.at, "the packet") {
@@ -170,10 +171,10 @@ impl Runner {
     }
 
     fn flow_for_outbound(&mut self, packet: &Packet) -> Result<usize> {
-        let Some(index) = self.current else {
+        let Some(index) = self.known.current else {
             return Stop::fail("no socket that could send this");
         };
-        let flow = &mut self.flows[index];
+        let flow = &mut self.known.flows[index];
         if let (Body::Tcp(tcp), Stage::Connecting) = (&packet.body, flow.stage)
             && tcp.flags.has(Flags::SYN)
             && !tcp.flags.has(Flags::ACK)
@@ -193,7 +194,7 @@ impl Runner {
         mut wanted: impl FnMut(&mut Self, &Sent) -> bool,
     ) -> Result<()> {
         let Body::Tcp(expected) = &expected.body else { return Ok(()) };
-        if self.options.strict_segments {
+        if self.known.options.strict_segments {
             return Ok(());
         }
         while let Some(tcp) = sent.tcp().filter(|tcp| tcp.len > 0 && tcp.len < expected.len) {
@@ -227,7 +228,7 @@ impl Runner {
 
     /// Learns ISN and timestamps from a packet of the stack.
     fn learn_from_sent(&mut self, index: usize, expected: &Packet, sent: &Sent) {
-        let flow = &mut self.flows[index];
+        let flow = &mut self.known.flows[index];
         let (Body::Tcp(expected), Some(seen)) = (&expected.body, sent.tcp()) else { return };
         if flow.stage == Stage::Accepting && expected.flags.has(Flags::SYN) && expected.flags.has(Flags::ACK)
         {

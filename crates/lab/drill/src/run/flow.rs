@@ -89,6 +89,13 @@ impl Flow {
     }
 }
 
+/// Where a packet goes and comes from, live.
+#[derive(Clone, Copy)]
+pub(super) struct Ends {
+    pub(super) source: Endpoint,
+    pub(super) destination: Endpoint,
+}
+
 /// The byte that stands at relative sequence number `seq` (the first after SYN is 1) in either direction: data that
 /// arrives in the wrong place is seen.
 pub(super) fn byte(seq: u32) -> u8 {

@@ -1,11 +1,6 @@
-//! ICMP: names of types and codes, and messages as the peer's routers send them.
+//! Names of ICMP's types and codes.
 
-use super::build::packet;
-use super::flow::Flow;
-use crate::lang::{Icmp, IpInfo, Quoted};
-use base::{Addr, Endpoint};
-use wire::checksum::{Sum, pseudo};
-use wire::protocol;
+use crate::lang::Icmp;
 
 /// Type, its name, code, its name (RFC 792, 1122, 1812).
 const V4: &[(u8, &str, u8, &str)] = &[
@@ -70,7 +65,7 @@ pub(super) fn names(v4: bool, kind: u8, code: u8) -> (String, Option<String>) {
 }
 
 /// The numbers of a message's names.
-fn numbers(v4: bool, icmp: &Icmp) -> Result<(u8, u8), String> {
+pub(super) fn numbers(v4: bool, icmp: &Icmp) -> Result<(u8, u8), String> {
     let kind = table(v4).iter().find(|row| row.1 == icmp.kind).map(|row| row.0);
     let Some(kind) = kind else { return Err(format!("no ICMP type `{}` in this family", icmp.kind)) };
     let Some(code) = &icmp.code else { return Ok((kind, 0)) };
@@ -86,49 +81,4 @@ fn numbers(v4: bool, icmp: &Icmp) -> Result<(u8, u8), String> {
             Err(format!("{what}ICMP {} {code} over {family}", icmp.kind))
         }
     }
-}
-
-/// The message as a packet to us, about a packet of `flow` or of none.
-pub(super) fn build(
-    ip: &IpInfo,
-    icmp: &Icmp,
-    flow: &Flow,
-    from: Addr,
-    ours: Endpoint,
-    theirs: Endpoint,
-) -> Result<Vec<u8>, String> {
-    let v4 = ours.addr.is_v4();
-    let (kind, code) = numbers(v4, icmp)?;
-    let mut out = vec![kind, code, 0, 0, 0, 0, 0, 0];
-    match (icmp.mtu, icmp.id) {
-        (Some(mtu), _) => out[4..8].copy_from_slice(&mtu.to_be_bytes()),
-        (None, Some(id)) => out[4..6].copy_from_slice(&id.to_be_bytes()),
-        (None, None) => {}
-    }
-    if !icmp.kind.starts_with("echo") {
-        out.extend(quote(icmp.quoted, flow, ours, theirs)?);
-    }
-    let sum = if v4 { Sum::ZERO } else { pseudo(from, ours.addr, protocol::ICMPV6, out.len() as u32) };
-    let field = sum.plus(Sum::of(&out)).checksum();
-    out[2..4].copy_from_slice(&field.to_be_bytes());
-    Ok(packet(ip, from, ours.addr, &out, if v4 { protocol::ICMP } else { protocol::ICMPV6 }))
-}
-
-/// The packet of ours that it is about, with a whole TCP header.
-fn quote(quoted: Option<Quoted>, flow: &Flow, ours: Endpoint, theirs: Endpoint) -> Result<Vec<u8>, String> {
-    let (seq, len) = match quoted {
-        Some(Quoted::Tcp(range, len)) => (range.start.wrapping_add(flow.local_offset(false)), len),
-        None => (flow.local_offset(false), 0),
-        Some(_) => return Err("unsupported: ICMP that quotes anything but TCP".into()),
-    };
-    let mut header = vec![0; 20];
-    header[..2].copy_from_slice(&ours.port.to_be_bytes());
-    header[2..4].copy_from_slice(&theirs.port.to_be_bytes());
-    header[4..8].copy_from_slice(&seq.to_be_bytes());
-    header[12] = 5 << 4;
-    // The length that the whole packet had, of which the quote is the head.
-    header.resize(20 + len as usize, 0);
-    let mut whole = packet(&IpInfo::default(), ours.addr, theirs.addr, &header, protocol::TCP);
-    whole.truncate(whole.len() - len as usize);
-    Ok(whole)
 }

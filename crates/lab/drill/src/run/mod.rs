@@ -7,6 +7,7 @@ mod environment;
 mod exchange;
 mod flow;
 mod icmp;
+mod known;
 mod observe;
 mod options;
 pub mod peer;

@@ -1,8 +1,8 @@
 //! The far end of one connection, for tools that make segments themselves: packets in a script's words to bytes, and
 //! bytes of the near end to packets in a script's words.
 
-use super::build::{Ends, segment};
-use super::flow::{Flow, Stage};
+use super::build::{message, segment};
+use super::flow::{Ends, Flow, Stage};
 use super::observe::read;
 use super::sign::PeerKeys;
 use crate::lang::{Body, Flags, Packet, TcpOption};
@@ -47,7 +47,7 @@ impl Peer {
             Body::Tcp(tcp) => tcp,
             Body::Icmp(icmp) => {
                 let from = self.remote.addr;
-                return super::icmp::build(&packet.ip, icmp, &self.flow, from, self.local, self.remote);
+                return message(&packet.ip, icmp, &self.flow, from, self.local, self.remote);
             }
             Body::Udp(..) => return Err("the peer sends segments and ICMP".into()),
         };

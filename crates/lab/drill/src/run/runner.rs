@@ -1,17 +1,17 @@
 //! One script: its events in order, in virtual time, against one stack.
 
-use super::calls::{Answer, FastOpen, Request, Stop, check, perform, prepare};
+use super::calls::{Answer, Request, Stop, check, perform, prepare};
 use super::environment::{Environment, Refusal};
-use super::flow::{Flow, Stage};
+use super::flow::Stage;
+use super::known::Known;
 use super::observe::{Sent, read};
 use super::options::Options;
 use super::sign::PeerKeys;
 use super::symbols;
 use super::world::{Pending, World};
 use crate::code;
-use crate::lang::{Action, Call, Event, Expr, ExprKind, Script, When};
-use base::{Duration, Endpoint};
-use sock::Fd;
+use crate::lang::{Action, Call, Event, Script, When};
+use base::Duration;
 use stack::{CoreConfig, OwnAddr};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -42,16 +42,10 @@ struct Blocking {
 
 /// The state of a run.
 pub(super) struct Runner {
-    pub(super) options: Options,
-    pub(super) folder: PathBuf,
+    pub(super) known: Known,
+    folder: PathBuf,
     environment: Environment,
-    defines: Vec<(String, String)>,
     world: Option<World>,
-    /// Script's descriptors and the API's.
-    pub(super) fds: HashMap<i64, Fd>,
-    pub(super) flows: Vec<Flow>,
-    /// The connection that packets are about.
-    pub(super) current: Option<usize>,
     pub(super) next_port: u16,
     blocking: Option<Blocking>,
     names: HashMap<String, code::Value>,
@@ -73,13 +67,9 @@ impl Runner {
         config.gateways = vec![options.gateway];
         Runner {
             environment: Environment::new(config, options.mtu, options.strict_segments),
-            options,
+            known: Known { options, defines, fds: HashMap::new(), flows: Vec::new(), current: None },
             folder,
-            defines,
             world: None,
-            fds: HashMap::new(),
-            flows: Vec::new(),
-            current: None,
             next_port: 40_001,
             blocking: None,
             names: HashMap::new(),
@@ -106,10 +96,10 @@ impl Runner {
 
     /// Checks the packets that the script did not look at: every byte of data must be the application's.
     fn look_at_the_rest(&mut self) -> Result<()> {
-        let known = self.current.filter(|&at| self.flows[at].stage == Stage::Going);
+        let known = self.known.current.filter(|&at| self.known.flows[at].stage == Stage::Going);
         let (Some(at), Some(world)) = (known, &self.world) else { return Ok(()) };
         let rest = std::mem::take(&mut world.wire.lock().outbound);
-        let flow = &self.flows[at];
+        let flow = &self.known.flows[at];
         for (left, bytes) in rest {
             let sent = read(left, bytes).map_err(Stop::Fail)?;
             let ours = flow.local == Some(sent.source) && flow.remote == Some(sent.destination);
@@ -163,7 +153,7 @@ impl Runner {
         match &event.action {
             Action::Packet(packet) => self.packet(packet, window)?,
             Action::Call(call) => match self.call(call, window, event.when) {
-                Err(Stop::Fail(why)) if self.options.forgive_calls => {
+                Err(Stop::Fail(why)) if self.known.options.forgive_calls => {
                     let now = self.now();
                     self.note(now, format!("forgiven: {why}"));
                 }
@@ -194,7 +184,7 @@ impl Runner {
     /// How far a time may be off.
     pub(super) fn tolerance(&self, window: Window) -> Duration {
         let since = window.from.saturating_sub(self.last_event);
-        self.options.tolerance.max(since * self.options.tolerance_permille / 1_000)
+        self.known.options.tolerance.max(since * self.known.options.tolerance_permille / 1_000)
     }
 
     /// Fails if `at` is no time for the event.
@@ -255,7 +245,7 @@ impl Runner {
     /// Puts a packet of the script on the wire.
     pub(super) fn inject(&mut self, packet: Vec<u8>, payload: u32) -> Result<()> {
         // As a driver that merges segments hands them over.
-        let merged = self.options.mss.filter(|&mss| payload > u32::from(mss)).unwrap_or(0);
+        let merged = self.known.options.mss.filter(|&mss| payload > u32::from(mss)).unwrap_or(0);
         self.world()?.inject(packet, merged);
         Ok(())
     }
@@ -266,12 +256,12 @@ impl Runner {
         self.finish_call()?;
         self.wait_until(window)?;
         if call.name == "usleep" {
-            let micros = call.arguments.first().map_or(Ok(0), |time| self.int(time))?;
+            let micros = call.arguments.first().map_or(Ok(0), |time| self.known.int(time))?;
             let to = self.now() + Duration::from_micros(micros.max(0) as u64);
             self.world()?.advance(to);
             return Ok(());
         }
-        let request = prepare(self, call)?;
+        let request = prepare(&self.known, call)?;
         let begun = self.now();
         if let Some(until) = call.until {
             // Both times are meant alike: as dates, or as spans from the event before.
@@ -284,7 +274,7 @@ impl Runner {
             let pending =
                 pending.map_err(|e| Stop::Unsupported(format!("a thread for a blocking call: {e}")))?;
             self.note(begun, format!("{}() ...", call.name));
-            self.began(&request);
+            self.known.began(&request);
             let tolerance = self.tolerance(Window { from: until, to: until, any: false });
             self.blocking =
                 Some(Blocking { pending, call: Box::new(call.clone()), request, until, tolerance });
@@ -294,12 +284,12 @@ impl Runner {
         let answer = perform(request.clone(), &world.sockets());
         world.settle();
         let ended = world.now();
-        self.began(&request);
+        self.known.began(&request);
         self.note(begun, shown(call, &answer));
         if answer.result.is_ok() {
             self.peer_keys.learn(&request)?;
         }
-        check(self, call, &request, answer)?;
+        check(&mut self.known, call, &request, answer)?;
         self.in_time(window, ended, &format!("the return of {}()", call.name))
     }
 
@@ -333,7 +323,7 @@ impl Runner {
             ));
         }
         self.note(at, shown(&call, &answer));
-        check(self, &call, &request, answer)?;
+        check(&mut self.known, &call, &request, answer)?;
         if at + tolerance < until || at > until + tolerance {
             return Stop::fail(format!(
                 "time: expected {}() to return at {:.6}, was at {:.6}",
@@ -345,129 +335,12 @@ impl Runner {
         Ok(())
     }
 
-    /// Notes the effect of a call on the connections as soon as it begins.
-    fn began(&mut self, request: &Request) {
-        let index = |run: &Self, fd: Fd| {
-            let script_fd = run.fds.iter().find(|(_, live)| **live == fd).map(|(number, _)| *number);
-            script_fd.and_then(|number| run.flows.iter().rposition(|flow| flow.fd == Some(number)))
-        };
-        match request {
-            Request::Bind(fd, local) => {
-                if let Some(at) = index(self, *fd) {
-                    self.flows[at].local = Some(*local);
-                }
-            }
-            Request::Listen(fd, _) => {
-                if let Some(at) = index(self, *fd) {
-                    self.flows[at].stage = Stage::Listening;
-                    self.current = Some(at);
-                }
-            }
-            Request::Connect(fd, remote)
-            | Request::Send { fd, fast_open: Some(FastOpen::To(remote)), .. } => {
-                if let Some(at) = index(self, *fd).filter(|&at| self.flows[at].stage == Stage::Fresh) {
-                    let flow = &mut self.flows[at];
-                    (flow.stage, flow.remote, flow.local) = (Stage::Connecting, Some(*remote), None);
-                    self.current = Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    // --- what calls ask of a run -----------------------------------------------------------------------------
-
-    /// The number an expression stands for.
-    pub(super) fn int(&self, expr: &Expr) -> Result<i64> {
-        match &expr.kind {
-            ExprKind::Int(value) => Ok(*value),
-            ExprKind::Or(left, right) => Ok(self.int(left)? | self.int(right)?),
-            ExprKind::Name(name) => self.named(name),
-            ExprKind::Apply(name, arguments) if name == "htons" || name == "htonl" => {
-                arguments.first().map_or(Ok(0), |argument| self.int(argument))
-            }
-            _ => Stop::fail("a number is expected here"),
-        }
-    }
-
-    fn named(&self, name: &str) -> Result<i64> {
-        if let Some((_, value)) = self.defines.iter().find(|(known, _)| known == name) {
-            return match value.strip_prefix("0x") {
-                Some(digits) => i64::from_str_radix(digits, 16).or_else(|_| self.symbol(value)),
-                None => value.parse().or_else(|_| self.symbol(value)),
-            };
-        }
-        self.symbol(name)
-    }
-
-    fn symbol(&self, name: &str) -> Result<i64> {
-        // google's runner defines these two for each family.
-        match name {
-            "CMSG_LEVEL_IP" => return Ok(self.options.error_level().0),
-            "CMSG_TYPE_RECVERR" => return Ok(self.options.error_level().1),
-            _ => {}
-        }
-        symbols::find(name).ok_or_else(|| Stop::Unsupported(format!("the name {name}")))
-    }
-
-    /// The value of a field of a struct.
-    pub(super) fn field<'e>(&self, item: &'e Expr, name: &str) -> Result<Option<&'e Expr>> {
-        let ExprKind::Struct(fields) = &item.kind else { return Stop::fail("a struct is expected here") };
-        Ok(fields.iter().find_map(|field| match &field.kind {
-            ExprKind::Field(known, _, value) if known == name => Some(&**value),
-            _ => None,
-        }))
-    }
-
-    /// The user's word of an epoll event.
-    pub(super) fn event_data(&self, item: &Expr) -> Result<u64> {
-        for name in ["fd", "ptr", "u32", "u64"] {
-            if let Some(value) = self.field(item, name)? {
-                return Ok(self.int(value)? as u64);
-            }
-        }
-        Ok(0)
-    }
-
-    /// Gives a new descriptor the script's number for it; what that number is.
-    pub(super) fn name_descriptor(&mut self, number: Option<i64>, fd: Fd) -> i64 {
-        let number = number.unwrap_or(i64::from(fd) + 1_000_000);
-        for flow in self.flows.iter_mut().filter(|flow| flow.fd == Some(number)) {
-            flow.fd = None;
-        }
-        // A descriptor of the API that is used again stands for the new socket only.
-        self.fds.retain(|_, live| *live != fd);
-        self.fds.insert(number, fd);
-        number
-    }
-
-    pub(super) fn begin_flow(&mut self, flow: Flow) {
-        self.flows.push(flow);
-        self.current = Some(self.flows.len() - 1);
-    }
-
-    pub(super) fn flow_of(&self, script_fd: i64) -> Option<&Flow> {
-        self.flows.iter().rfind(|flow| flow.fd == Some(script_fd))
-    }
-
-    pub(super) fn flow_of_mut(&mut self, script_fd: i64) -> Option<&mut Flow> {
-        self.flows.iter_mut().rfind(|flow| flow.fd == Some(script_fd))
-    }
-
-    /// accept() gave this connection.
-    pub(super) fn accepted(&mut self, script_fd: i64, peer: Endpoint) {
-        if let Some(flow) = self.flows.iter_mut().rfind(|flow| flow.fd.is_none() && flow.remote == Some(peer))
-        {
-            flow.fd = Some(script_fd);
-        }
-    }
-
     // --- assertions ------------------------------------------------------------------------------------------
 
     fn assert(&mut self, text: &str) -> Result<()> {
         let statements = code::parse(text).map_err(Stop::Fail)?;
-        let fd = self.current.and_then(|at| self.flows[at].fd);
-        let fd = fd.and_then(|number| self.fds.get(&number).copied());
+        let fd = self.known.current.and_then(|at| self.known.flows[at].fd);
+        let fd = fd.and_then(|number| self.known.fds.get(&number).copied());
         let world = self.world()?;
         let info = fd.map_or_else(Vec::new, |fd| super::calls::tcp_info(&world.sockets(), fd));
         let lookup = |name: &str| {

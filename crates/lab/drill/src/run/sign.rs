@@ -1,8 +1,7 @@
 //! Signatures of the script's peer: it has the keys that the script gives the stack, seen from its own end.
 
-use super::build::Ends;
 use super::calls::{Request, Stop};
-use super::flow::Flow;
+use super::flow::{Ends, Flow};
 use super::observe::Sent;
 use crate::lang::{Body, Digest, Packet, TcpOption};
 use base::{Addr, FlowKey, Seq};

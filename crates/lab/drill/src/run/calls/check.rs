@@ -3,19 +3,19 @@
 use super::{Answer, Got, Request, Stop, message};
 use crate::lang::{Call, Expr, ExprKind};
 use crate::run::flow::{Flow, Stage, byte};
-use crate::run::runner::Runner;
+use crate::run::known::Known;
 use crate::run::symbols::errno_name;
 use sock::{EpollEvent, PollFd};
 
 type Result<T> = std::result::Result<T, Stop>;
 
 /// Checks result, error and what came with it, and takes in new descriptors.
-pub(in crate::run) fn check(run: &mut Runner, call: &Call, request: &Request, answer: Answer) -> Result<()> {
+pub(in crate::run) fn check(known: &mut Known, call: &Call, request: &Request, answer: Answer) -> Result<()> {
     let shown = shown(&answer);
     let wrong = |expected: String| Stop::fail(format!("{}(): expected {expected}, got {shown}", call.name));
     let expected = match &call.result.kind {
         ExprKind::Any => None,
-        _ => Some(run.int(&call.result)?),
+        _ => Some(known.int(&call.result)?),
     };
     match (expected, answer.result) {
         (Some(-1), Ok(_)) => return wrong(format!("-1 {}", call.errno.as_deref().unwrap_or(""))),
@@ -42,8 +42,8 @@ pub(in crate::run) fn check(run: &mut Runner, call: &Call, request: &Request, an
         }
         (None, Ok(_)) => {}
     }
-    learn(run, call, request, &answer, expected)?;
-    compare(run, call, request, &answer.got)
+    learn(known, call, request, &answer, expected)?;
+    compare(known, call, request, &answer.got)
 }
 
 fn shown(answer: &Answer) -> String {
@@ -64,7 +64,7 @@ fn option_name(call: &Call) -> String {
 
 /// Records descriptors, stages of connections, bytes written and read.
 fn learn(
-    run: &mut Runner,
+    known: &mut Known,
     call: &Call,
     request: &Request,
     answer: &Answer,
@@ -72,26 +72,26 @@ fn learn(
 ) -> Result<()> {
     match (request, &answer.got) {
         (Request::Socket(_), Got::Descriptor(fd, _)) => {
-            let number = run.name_descriptor(expected, *fd);
-            run.begin_flow(Flow::new(Stage::Fresh, Some(number)));
+            let number = known.name_descriptor(expected, *fd);
+            known.begin_flow(Flow::new(Stage::Fresh, Some(number)));
         }
         (_, Got::Descriptor(fd, peer)) => {
-            let number = run.name_descriptor(expected, *fd);
+            let number = known.name_descriptor(expected, *fd);
             if let Some(peer) = peer {
-                run.accepted(number, *peer);
+                known.accepted(number, *peer);
             }
         }
         (Request::Send { .. }, _) => {
-            let script_fd = run.int(&call.arguments[0])?;
-            if let (Some(flow), Ok(sent)) = (run.flow_of_mut(script_fd), answer.result) {
+            let script_fd = known.int(&call.arguments[0])?;
+            if let (Some(flow), Ok(sent)) = (known.flow_of_mut(script_fd), answer.result) {
                 flow.written += sent as u64;
             }
         }
         (_, Got::Pair(read, write)) => {
             let Some(ExprKind::Array(ends)) = call.arguments.first().map(|a| &a.kind) else { return Ok(()) };
             for (end, fd) in ends.clone().iter().zip([*read, *write]) {
-                let number = run.int(end)?;
-                run.fds.insert(number, fd);
+                let number = known.int(end)?;
+                known.fds.insert(number, fd);
             }
         }
         _ => {}
@@ -100,10 +100,10 @@ fn learn(
 }
 
 /// Compares the output arguments of the call.
-fn compare(run: &mut Runner, call: &Call, request: &Request, got: &Got) -> Result<()> {
+fn compare(known: &mut Known, call: &Call, request: &Request, got: &Got) -> Result<()> {
     match (request, got) {
-        (Request::RecvMessage { .. }, Got::Message(_, received)) => message::received(run, call, received)?,
-        (Request::RecvError(_), Got::Error(report)) => return message::error(run, call, report),
+        (Request::RecvMessage { .. }, Got::Message(_, received)) => message::received(known, call, received)?,
+        (Request::RecvError(_), Got::Error(report)) => return message::error(known, call, report),
         _ => {}
     }
     match (request, got) {
@@ -111,8 +111,8 @@ fn compare(run: &mut Runner, call: &Call, request: &Request, got: &Got) -> Resul
             Request::Recv { flags, .. } | Request::RecvMessage { flags, .. },
             Got::Bytes(bytes) | Got::Message(bytes, _),
         ) => {
-            let script_fd = run.int(&call.arguments[0])?;
-            let Some(flow) = run.flow_of_mut(script_fd) else { return Ok(()) };
+            let script_fd = known.int(&call.arguments[0])?;
+            let Some(flow) = known.flow_of_mut(script_fd) else { return Ok(()) };
             let first = flow.read as u32 + 1;
             // What is thrown away (MSG_TRUNC) is not shown.
             let shown = if flags.discard { 0 } else { bytes.len() };
@@ -124,37 +124,37 @@ fn compare(run: &mut Runner, call: &Call, request: &Request, got: &Got) -> Resul
             }
             Ok(())
         }
-        (Request::GetOption { .. }, Got::Bytes(bytes)) => option_value(run, call, bytes),
+        (Request::GetOption { .. }, Got::Bytes(bytes)) => option_value(known, call, bytes),
         (_, Got::Number(number)) => {
             let Some(ExprKind::Array(values)) = call.arguments.get(2).map(|a| &a.kind) else { return Ok(()) };
             let Some(value) = values.first() else { return Ok(()) };
-            same(run, &call.name, value, *number)
+            same(known, &call.name, value, *number)
         }
-        (_, Got::Rows(rows)) => poll_rows(run, call, rows),
-        (_, Got::Events(events)) => epoll_events(run, call, events),
+        (_, Got::Rows(rows)) => poll_rows(known, call, rows),
+        (_, Got::Events(events)) => epoll_events(known, call, events),
         _ => Ok(()),
     }
 }
 
 /// `...` is anything.
-pub(super) fn same(run: &Runner, what: &str, expected: &Expr, seen: i64) -> Result<()> {
+pub(super) fn same(known: &Known, what: &str, expected: &Expr, seen: i64) -> Result<()> {
     if expected.kind == ExprKind::Any {
         return Ok(());
     }
-    match run.int(expected)? {
+    match known.int(expected)? {
         value if value == seen => Ok(()),
         value => Stop::fail(format!("{what}: expected {value}, got {seen}")),
     }
 }
 
-fn option_value(run: &Runner, call: &Call, bytes: &[u8]) -> Result<()> {
+fn option_value(known: &Known, call: &Call, bytes: &[u8]) -> Result<()> {
     let name = option_name(call);
     let words: Vec<i32> = bytes.as_chunks::<4>().0.iter().map(|word| i32::from_ne_bytes(*word)).collect();
     match call.arguments.get(3).map(|argument| &argument.kind) {
         Some(ExprKind::Array(values)) => {
             for (i, value) in values.iter().enumerate() {
                 let seen = words.get(i).copied().unwrap_or(0);
-                let expected = if value.kind == ExprKind::Any { seen } else { run.int(value)? as i32 };
+                let expected = if value.kind == ExprKind::Any { seen } else { known.int(value)? as i32 };
                 if expected != seen {
                     return Stop::fail(format!("getsockopt({name}): expected {expected}, got {seen}"));
                 }
@@ -164,7 +164,7 @@ fn option_value(run: &Runner, call: &Call, bytes: &[u8]) -> Result<()> {
         Some(ExprKind::Struct(fields)) => {
             for (field, seen) in fields.iter().zip(words) {
                 if let ExprKind::Field(field_name, _, value) = &field.kind {
-                    same(run, &format!("getsockopt({name}).{field_name}"), value, seen.into())?;
+                    same(known, &format!("getsockopt({name}).{field_name}"), value, seen.into())?;
                 }
             }
             Ok(())
@@ -181,12 +181,12 @@ fn option_value(run: &Runner, call: &Call, bytes: &[u8]) -> Result<()> {
     }
 }
 
-fn poll_rows(run: &Runner, call: &Call, rows: &[PollFd]) -> Result<()> {
+fn poll_rows(known: &Known, call: &Call, rows: &[PollFd]) -> Result<()> {
     let Some(ExprKind::Array(items)) = call.arguments.first().map(|argument| &argument.kind) else {
         return Ok(());
     };
     for (item, row) in items.iter().zip(rows) {
-        let expected = run.field(item, "revents")?.map_or(Ok(0), |revents| run.int(revents))?;
+        let expected = known.field(item, "revents")?.map_or(Ok(0), |revents| known.int(revents))?;
         if expected != i64::from(row.ready.0) {
             return Stop::fail(format!("poll(): expected revents {expected:#x}, got {:#x}", row.ready.0));
         }
@@ -194,7 +194,7 @@ fn poll_rows(run: &Runner, call: &Call, rows: &[PollFd]) -> Result<()> {
     Ok(())
 }
 
-fn epoll_events(run: &Runner, call: &Call, events: &[EpollEvent]) -> Result<()> {
+fn epoll_events(known: &Known, call: &Call, events: &[EpollEvent]) -> Result<()> {
     let Some(argument) = call.arguments.get(1) else { return Ok(()) };
     let items = match &argument.kind {
         ExprKind::Array(items) => items.as_slice(),
@@ -202,14 +202,14 @@ fn epoll_events(run: &Runner, call: &Call, events: &[EpollEvent]) -> Result<()> 
         _ => return Ok(()),
     };
     for (item, event) in items.iter().zip(events) {
-        let expected = run.field(item, "events")?.map_or(Ok(0), |events| run.int(events))?;
+        let expected = known.field(item, "events")?.map_or(Ok(0), |events| known.int(events))?;
         if expected as u32 != event.ready.0 {
             return Stop::fail(format!(
                 "epoll_wait(): expected events {expected:#x}, got {:#x}",
                 event.ready.0
             ));
         }
-        let data = run.event_data(item)?;
+        let data = known.event_data(item)?;
         if data != event.data {
             return Stop::fail(format!("epoll_wait(): expected data {data}, got {}", event.data));
         }

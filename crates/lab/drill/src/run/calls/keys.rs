@@ -3,7 +3,7 @@
 use super::Stop;
 use super::prepare::endpoint_of;
 use crate::lang::{Expr, ExprKind};
-use crate::run::runner::Runner;
+use crate::run::known::Known;
 use base::Addr;
 
 type Result<T> = std::result::Result<T, Stop>;
@@ -82,9 +82,9 @@ pub(super) fn concerns(level: i32, name: i32) -> bool {
 }
 
 /// The bytes of the struct. What it does not name is zero; an address that is `...` is the peer's.
-pub(super) fn value(run: &Runner, name: i32, expr: &Expr) -> Result<Vec<u8>> {
-    let known = LAYOUTS.iter().find(|&&(_, number, ..)| number == name);
-    let (Some(&(option, _, len, layout)), ExprKind::Struct(fields)) = (known, &expr.kind) else {
+pub(super) fn value(known: &Known, name: i32, expr: &Expr) -> Result<Vec<u8>> {
+    let row = LAYOUTS.iter().find(|&&(_, number, ..)| number == name);
+    let (Some(&(option, _, len, layout)), ExprKind::Struct(fields)) = (row, &expr.kind) else {
         return Stop::unsupported("keys that are not given with the socket option");
     };
     let mut bytes = vec![0; len];
@@ -96,14 +96,14 @@ pub(super) fn value(run: &Runner, name: i32, expr: &Expr) -> Result<Vec<u8>> {
             return Stop::unsupported(format!("{option} with a field {name}"));
         };
         match (&value.kind, len) {
-            (_, 128) => put_addr(&mut bytes, endpoint_of(run, value, run.options.remote, 0)?.addr),
+            (_, 128) => put_addr(&mut bytes, endpoint_of(known, value, known.options.remote, 0)?.addr),
             (ExprKind::Text(text), _) => {
                 let text: Vec<u8> = text.chars().map(|c| c as u8).take(len).collect();
                 bytes[at..at + text.len()].copy_from_slice(&text);
             }
-            (_, BIT..) => bytes[at] |= u8::from(run.int(value)? != 0) << (len - BIT),
+            (_, BIT..) => bytes[at] |= u8::from(known.int(value)? != 0) << (len - BIT),
             _ => {
-                let number = run.int(value)?.to_ne_bytes();
+                let number = known.int(value)?.to_ne_bytes();
                 bytes[at..at + len].copy_from_slice(number.get(..len).unwrap_or_default());
             }
         }

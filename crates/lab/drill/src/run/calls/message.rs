@@ -3,7 +3,7 @@
 use super::Stop;
 use super::check::same;
 use crate::lang::{Call, Expr, ExprKind};
-use crate::run::runner::Runner;
+use crate::run::known::Known;
 use base::Instant;
 use sock::{ErrorReport, Received};
 
@@ -21,38 +21,38 @@ enum Seen<'a> {
 
 impl Seen<'_> {
     /// Level and type, as Linux numbers them.
-    fn kind(&self, run: &Runner) -> (i64, i64) {
+    fn kind(&self, known: &Known) -> (i64, i64) {
         match self {
             Seen::Left(_) => (libc::SOL_TCP.into(), CM_INQ),
             Seen::Time(_) => (libc::SOL_SOCKET.into(), libc::SO_TIMESTAMPING.into()),
-            Seen::Report(_) => run.options.error_level(),
+            Seen::Report(_) => known.options.error_level(),
         }
     }
 }
 
 /// With bytes.
-pub(super) fn received(run: &Runner, call: &Call, seen: &Received) -> Result<()> {
+pub(super) fn received(known: &Known, call: &Call, seen: &Received) -> Result<()> {
     let mut list = Vec::new();
     list.extend(seen.arrived.map(Seen::Time));
     list.extend(seen.left.map(Seen::Left));
-    compare(run, call, 0, &list)
+    compare(known, call, 0, &list)
 }
 
 /// From the error queue.
-pub(super) fn error(run: &Runner, call: &Call, report: &ErrorReport) -> Result<()> {
+pub(super) fn error(known: &Known, call: &Call, report: &ErrorReport) -> Result<()> {
     let mut list = Vec::new();
     list.extend(report.at.map(Seen::Time));
     list.push(Seen::Report(report));
     let truncated = if report.truncated { libc::MSG_TRUNC } else { 0 };
-    compare(run, call, libc::MSG_ERRQUEUE | truncated, &list)
+    compare(known, call, libc::MSG_ERRQUEUE | truncated, &list)
 }
 
-fn compare(run: &Runner, call: &Call, flags: i32, seen: &[Seen<'_>]) -> Result<()> {
+fn compare(known: &Known, call: &Call, flags: i32, seen: &[Seen<'_>]) -> Result<()> {
     let Some(message) = call.arguments.get(1) else { return Ok(()) };
-    if let Some(expected) = run.field(message, "msg_flags")? {
-        same(run, "recvmsg(): msg_flags", expected, flags.into())?;
+    if let Some(expected) = known.field(message, "msg_flags")? {
+        same(known, "recvmsg(): msg_flags", expected, flags.into())?;
     }
-    let Some(expected) = run.field(message, "msg_control")? else { return Ok(()) };
+    let Some(expected) = known.field(message, "msg_control")? else { return Ok(()) };
     let ExprKind::Array(expected) = &expected.kind else { return Ok(()) };
     if expected.len() != seen.len() {
         return Stop::fail(format!(
@@ -61,20 +61,20 @@ fn compare(run: &Runner, call: &Call, flags: i32, seen: &[Seen<'_>]) -> Result<(
             seen.len()
         ));
     }
-    expected.iter().zip(seen).try_for_each(|(expected, seen)| one(run, expected, seen))
+    expected.iter().zip(seen).try_for_each(|(expected, seen)| one(known, expected, seen))
 }
 
-fn one(run: &Runner, expected: &Expr, seen: &Seen<'_>) -> Result<()> {
-    let (level, kind) = seen.kind(run);
+fn one(known: &Known, expected: &Expr, seen: &Seen<'_>) -> Result<()> {
+    let (level, kind) = seen.kind(known);
     for (name, value) in [("cmsg_level", level), ("cmsg_type", kind)] {
-        if let Some(field) = run.field(expected, name)? {
-            same(run, name, field, value)?;
+        if let Some(field) = known.field(expected, name)? {
+            same(known, name, field, value)?;
         }
     }
-    let Some(data) = run.field(expected, "cmsg_data")? else { return Ok(()) };
+    let Some(data) = known.field(expected, "cmsg_data")? else { return Ok(()) };
     match seen {
-        Seen::Left(left) => same(run, "TCP_CM_INQ", data, i64::from(*left)),
-        Seen::Time(at) => time(run, data, *at),
+        Seen::Left(left) => same(known, "TCP_CM_INQ", data, i64::from(*left)),
+        Seen::Time(at) => time(known, data, *at),
         Seen::Report(report) => {
             let fields = [
                 ("ee_errno", report.errno.map_or(0, |errno| errno.raw().into())),
@@ -84,8 +84,8 @@ fn one(run: &Runner, expected: &Expr, seen: &Seen<'_>) -> Result<()> {
                 ("ee_info", i64::from(report.info)),
                 ("ee_data", i64::from(report.data)),
             ];
-            fields.iter().try_for_each(|(name, value)| match run.field(data, name)? {
-                Some(field) => same(run, name, field, *value),
+            fields.iter().try_for_each(|(name, value)| match known.field(data, name)? {
+                Some(field) => same(known, name, field, *value),
                 None => Ok(()),
             })
         }
@@ -93,11 +93,11 @@ fn one(run: &Runner, expected: &Expr, seen: &Seen<'_>) -> Result<()> {
 }
 
 /// Times count from the beginning of the script.
-fn time(run: &Runner, expected: &Expr, at: Instant) -> Result<()> {
-    let number = |name: &str| run.field(expected, name)?.map_or(Ok(0), |value| run.int(value));
+fn time(known: &Known, expected: &Expr, at: Instant) -> Result<()> {
+    let number = |name: &str| known.field(expected, name)?.map_or(Ok(0), |value| known.int(value));
     let expected = number("scm_sec")? * 1_000_000_000 + number("scm_nsec")?;
     let seen = at.as_nanos() as i64 - crate::run::world::START.as_nanos() as i64;
-    if expected.abs_diff(seen) > run.options.tolerance.as_nanos() as u64 {
+    if expected.abs_diff(seen) > known.options.tolerance.as_nanos() as u64 {
         return Stop::fail(format!("scm_nsec: expected {expected} ns, got {seen} ns"));
     }
     Ok(())

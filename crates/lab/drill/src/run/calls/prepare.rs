@@ -4,7 +4,7 @@ use super::numbers::{self, recv_flags, send_flags, timeout};
 use super::{FastOpen, Request, Stop};
 use crate::lang::{Call, Expr, ExprKind};
 use crate::run::flow::byte;
-use crate::run::runner::Runner;
+use crate::run::known::Known;
 use base::{Addr, Endpoint};
 use sock::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready};
 use std::net::IpAddr;
@@ -17,8 +17,8 @@ const BUFFER_MAX: i64 = 1 << 26;
 type Result<T> = std::result::Result<T, Stop>;
 
 /// Returns the request for the socket API.
-pub(in crate::run) fn prepare(run: &Runner, call: &Call) -> Result<Request> {
-    let a = Arguments { run, call };
+pub(in crate::run) fn prepare(known: &Known, call: &Call) -> Result<Request> {
+    let a = Arguments { known, call };
     let request = request(&a)?;
     let null = call.arguments.get(1).is_some_and(|buffer| buffer.kind == ExprKind::Int(0));
     match request {
@@ -30,15 +30,15 @@ pub(in crate::run) fn prepare(run: &Runner, call: &Call) -> Result<Request> {
 
 /// Returns the request of a call whose buffer, if it has one, exists.
 fn request(a: &Arguments<'_>) -> Result<Request> {
-    let Arguments { run, call } = *a;
+    let Arguments { known, call } = *a;
     match call.name.as_str() {
         "socket" => a.socket(),
-        "bind" => Ok(Request::Bind(a.fd(0)?, a.endpoint(1, run.options.local, run.options.bind_port)?)),
+        "bind" => Ok(Request::Bind(a.fd(0)?, a.endpoint(1, known.options.local, known.options.bind_port)?)),
         "listen" => Ok(Request::Listen(a.fd(0)?, numbers::backlog(a.int(1)?))),
         "accept" => Ok(Request::Accept(a.fd(0)?, false)),
         "accept4" => Ok(Request::Accept(a.fd(0)?, a.int(3)? & i64::from(libc::SOCK_NONBLOCK) != 0)),
         "connect" => {
-            Ok(Request::Connect(a.fd(0)?, a.endpoint(1, run.options.remote, run.options.connect_port)?))
+            Ok(Request::Connect(a.fd(0)?, a.endpoint(1, known.options.remote, known.options.connect_port)?))
         }
         "read" => a.recv(a.len(2)?, 0),
         "readv" => a.recv(a.vectors(1)?, 0),
@@ -54,7 +54,7 @@ fn request(a: &Arguments<'_>) -> Result<Request> {
         "setsockopt" => {
             let (level, name) = (a.int(1)? as i32, a.int(2)? as i32);
             let value = match super::keys::concerns(level, name) {
-                true => super::keys::value(run, name, a.get(3)?)?,
+                true => super::keys::value(known, name, a.get(3)?)?,
                 false => a.value()?,
             };
             Ok(Request::SetOption { fd: a.fd(0)?, level, name, value })
@@ -81,7 +81,7 @@ fn request(a: &Arguments<'_>) -> Result<Request> {
 }
 
 struct Arguments<'a> {
-    run: &'a Runner,
+    known: &'a Known,
     call: &'a Call,
 }
 
@@ -92,12 +92,12 @@ impl Arguments<'_> {
     }
 
     fn int(&self, index: usize) -> Result<i64> {
-        self.run.int(self.get(index)?)
+        self.known.int(self.get(index)?)
     }
 
     /// The live descriptor; a number that stands for none is one that nothing has.
     fn fd(&self, index: usize) -> Result<Fd> {
-        Ok(self.run.fds.get(&self.int(index)?).copied().unwrap_or(NO_FD))
+        Ok(self.known.fds.get(&self.int(index)?).copied().unwrap_or(NO_FD))
     }
 
     fn len(&self, index: usize) -> Result<usize> {
@@ -110,7 +110,7 @@ impl Arguments<'_> {
             return Stop::unsupported("sockets of other kinds than TCP");
         }
         let v4 = match self.get(0)?.kind {
-            ExprKind::Any => self.run.options.version == crate::run::options::IpVersion::V4,
+            ExprKind::Any => self.known.options.version == crate::run::options::IpVersion::V4,
             _ => self.int(0)? == i64::from(libc::AF_INET),
         };
         Ok(Request::Socket(if v4 { Family::V4 } else { Family::V6 }))
@@ -118,7 +118,7 @@ impl Arguments<'_> {
 
     /// `...` is the usual one.
     fn endpoint(&self, index: usize, addr: Addr, port: u16) -> Result<Endpoint> {
-        endpoint_of(self.run, self.get(index)?, addr, port)
+        endpoint_of(self.known, self.get(index)?, addr, port)
     }
 
     fn recv(&self, len: usize, flags: i64) -> Result<Request> {
@@ -138,7 +138,7 @@ impl Arguments<'_> {
         };
         // The bytes that belong at this place of the stream.
         let script_fd = self.int(0)?;
-        let first = self.run.flow_of(script_fd).map_or(0, |flow| flow.written) as u32;
+        let first = self.known.flow_of(script_fd).map_or(0, |flow| flow.written) as u32;
         let data = (1..=len as u32).map(|i| byte(first.wrapping_add(i))).collect();
         Ok(Request::Send { fd: self.fd(0)?, data, flags, fast_open: None })
     }
@@ -150,7 +150,7 @@ impl Arguments<'_> {
             return Ok(Request::RecvError(fd));
         }
         let fields = self.get(1)?;
-        let len = self.run.field(fields, "msg_iov")?.map_or(Ok(0), |list| self.iovecs(list))?;
+        let len = self.known.field(fields, "msg_iov")?.map_or(Ok(0), |list| self.iovecs(list))?;
         match recv_flags(flags) {
             Some(flags) => Ok(Request::RecvMessage { fd, len, flags }),
             None => Stop::unsupported(format!("flags {flags:#x} of recvmsg()")),
@@ -172,9 +172,9 @@ impl Arguments<'_> {
         } else if unspecified {
             Some(FastOpen::Unspecified)
         } else {
-            let (addr, port) = (self.run.options.remote, self.run.options.connect_port);
+            let (addr, port) = (self.known.options.remote, self.known.options.connect_port);
             let usual = Endpoint::new(addr, port);
-            Some(FastOpen::To(to.map_or(Ok(usual), |to| endpoint_of(self.run, to, addr, port))?))
+            Some(FastOpen::To(to.map_or(Ok(usual), |to| endpoint_of(self.known, to, addr, port))?))
         };
         Ok(Request::Send { fd, data, flags: how, fast_open })
     }
@@ -191,8 +191,8 @@ impl Arguments<'_> {
             let ExprKind::Struct(fields) = &item.kind else { return Stop::fail("{..., length} is expected") };
             let Some(last) = fields.last() else { return Stop::fail("{..., length} is expected") };
             total += match &last.kind {
-                ExprKind::Field(_, _, value) => self.run.int(value)?,
-                _ => self.run.int(last)?,
+                ExprKind::Field(_, _, value) => self.known.int(value)?,
+                _ => self.known.int(last)?,
             };
         }
         bounded(total)
@@ -235,7 +235,7 @@ impl Arguments<'_> {
         Ok(match &expr.kind {
             ExprKind::Array(items) => {
                 let words: Result<Vec<[u8; 4]>> =
-                    items.iter().map(|item| Ok((self.run.int(item)? as i32).to_ne_bytes())).collect();
+                    items.iter().map(|item| Ok((self.known.int(item)? as i32).to_ne_bytes())).collect();
                 words?.concat()
             }
             // A character of a text is a byte, as in C.
@@ -246,7 +246,7 @@ impl Arguments<'_> {
                     let ExprKind::Field(name, _, value) = &field.kind else {
                         return Stop::unsupported("an option whose value is such a struct");
                     };
-                    let number = self.run.int(value)?;
+                    let number = self.known.int(value)?;
                     match name.as_str() {
                         "onoff" | "linger" | "l_onoff" | "l_linger" => {
                             bytes.extend((number as i32).to_ne_bytes());
@@ -257,13 +257,13 @@ impl Arguments<'_> {
                 }
                 bytes
             }
-            _ => (self.run.int(expr)? as i32).to_ne_bytes().to_vec(),
+            _ => (self.known.int(expr)? as i32).to_ne_bytes().to_vec(),
         })
     }
 
     fn value_len(&self) -> Result<usize> {
         match &self.get(4)?.kind {
-            ExprKind::Array(items) => items.first().map_or(Ok(0), |len| bounded(self.run.int(len)?)),
+            ExprKind::Array(items) => items.first().map_or(Ok(0), |len| bounded(self.known.int(len)?)),
             ExprKind::Any => Ok(256),
             _ => bounded(self.int(4)?),
         }
@@ -271,7 +271,7 @@ impl Arguments<'_> {
 
     fn fcntl(&self) -> Result<Request> {
         let (command, argument) =
-            (self.int(1)?, self.get(2).map_or(Ok(0), |argument| self.run.int(argument)));
+            (self.int(1)?, self.get(2).map_or(Ok(0), |argument| self.known.int(argument)));
         match numbers::fcntl(self.fd(0)?, command as i32, argument?) {
             Some(request) => Ok(request),
             None => Stop::unsupported(format!("fcntl() with {command}")),
@@ -290,9 +290,10 @@ impl Arguments<'_> {
         let ExprKind::Array(items) = &self.get(0)?.kind else { return Stop::fail("poll() wants an array") };
         let mut rows = Vec::new();
         for item in items {
-            let script_fd = self.run.field(item, "fd")?.map_or(Ok(-1), |fd| self.run.int(fd))?;
-            let interest = self.run.field(item, "events")?.map_or(Ok(0), |events| self.run.int(events))?;
-            let fd = self.run.fds.get(&script_fd).copied().unwrap_or(NO_FD);
+            let script_fd = self.known.field(item, "fd")?.map_or(Ok(-1), |fd| self.known.int(fd))?;
+            let interest =
+                self.known.field(item, "events")?.map_or(Ok(0), |events| self.known.int(events))?;
+            let fd = self.known.fds.get(&script_fd).copied().unwrap_or(NO_FD);
             rows.push(PollFd { fd, interest: Ready(interest as u32), ready: Ready::NONE });
         }
         Ok(Request::Poll(rows, timeout(self.int(2)?)))
@@ -302,8 +303,8 @@ impl Arguments<'_> {
         let (epfd, fd) = (self.fd(0)?, self.fd(2)?);
         let event = || -> Result<EpollEvent> {
             let item = self.get(3)?;
-            let ready = self.run.field(item, "events")?.map_or(Ok(0), |events| self.run.int(events))?;
-            Ok(EpollEvent { ready: Ready(ready as u32), data: self.run.event_data(item)? })
+            let ready = self.known.field(item, "events")?.map_or(Ok(0), |events| self.known.int(events))?;
+            Ok(EpollEvent { ready: Ready(ready as u32), data: self.known.event_data(item)? })
         };
         let op = match self.int(1)? as i32 {
             libc::EPOLL_CTL_ADD => EpollOp::Add(event()?),
@@ -316,7 +317,7 @@ impl Arguments<'_> {
 }
 
 /// The endpoint that a struct of the script names; `...` is the usual one, and so is what it leaves out.
-pub(super) fn endpoint_of(run: &Runner, expr: &Expr, addr: Addr, port: u16) -> Result<Endpoint> {
+pub(super) fn endpoint_of(known: &Known, expr: &Expr, addr: Addr, port: u16) -> Result<Endpoint> {
     let mut endpoint = Endpoint::new(addr, port);
     let fields = match &expr.kind {
         ExprKind::Any => return Ok(endpoint),
@@ -327,7 +328,7 @@ pub(super) fn endpoint_of(run: &Runner, expr: &Expr, addr: Addr, port: u16) -> R
         let ExprKind::Field(name, _, value) = &field.kind else { continue };
         match (name.as_str(), &value.kind) {
             ("sin_port" | "sin6_port", ExprKind::Apply(_, ports)) => {
-                endpoint.port = ports.first().map_or(Ok(0), |port| run.int(port))? as u16;
+                endpoint.port = ports.first().map_or(Ok(0), |port| known.int(port))? as u16;
             }
             ("sin_addr" | "sin6_addr", ExprKind::Apply(_, texts)) => {
                 let Some(ExprKind::Text(text)) = texts.first().map(|text| &text.kind) else { continue };
