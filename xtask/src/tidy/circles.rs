@@ -19,7 +19,7 @@ use crate::metadata::{self, Package};
 /// Files of a crate's largest circle, where that is more than two. A crate without a row has none.
 const LARGEST: &[(&str, usize)] = &[
     ("cc", 3),
-    ("pio", 7),
+    ("pio", 3),
     ("trace", 3),
     ("sock", 4),
     ("emu", 3),

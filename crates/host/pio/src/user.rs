@@ -4,24 +4,13 @@
 //! process that gives up root keeps those and no others: for itself alone ([`give_up_root`]), or for the programs that
 //! it becomes, too ([`User::enter`]).
 
+use crate::open::kind::{NO_RIGHTS, Rights};
 use crate::open_error::OpenError;
 use crate::sys::check;
 use crate::unix_socket::ROOM;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
-
-/// Capabilities, a bit each; the numbers are the kernel's.
-pub(crate) type Rights = u64;
-
-/// None.
-pub(crate) const NO_RIGHTS: Rights = 0;
-/// CAP_NET_ADMIN: to change an interface, and on some kernels the filter of a socket.
-pub(crate) const ADMIN: Rights = 1 << 12;
-/// CAP_NET_RAW beside it: packet sockets.
-pub(crate) const RAW: Rights = ADMIN | 1 << 13;
-/// CAP_BPF beside these: to put a program on an interface.
-pub(crate) const STEER: Rights = RAW | 1 << 39;
 
 /// _LINUX_CAPABILITY_VERSION_3 of linux/capability.h: two words for each set.
 const VERSION: u32 = 0x2008_0522;

@@ -1,7 +1,6 @@
 //! State that the owner of a monitor was told, and the difference that a new fact makes.
 
-use super::Interface;
-use super::message::Fact;
+use super::message::{Fact, Interface};
 use crate::port::{NetEvent, Route};
 use base::Addr;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,6 @@
 //!
 //! The kernel is trusted, the bytes are not: nothing here panics or reads outside, whatever comes in.
 
-use super::Interface;
 use crate::port::Route;
 use base::Addr;
 
@@ -32,6 +31,29 @@ fn addr(family: u8, bytes: &[u8]) -> Option<Addr> {
         libc::AF_INET6 => bytes.try_into().ok().map(Addr::v6).filter(|addr| !addr.is_v4()),
         _ => None,
     }
+}
+
+/// A network interface of the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// Index, unique in the network namespace.
+    pub index: u32,
+    /// Name.
+    pub name: String,
+    /// Largest IP packet, bytes.
+    pub mtu: usize,
+    /// Bytes of the largest super-segment that is sent on it; 0 if the kernel does not say.
+    pub super_max: usize,
+    /// Receive queues that the kernel made for it, of which a driver may use fewer; 0 if the kernel does not say.
+    pub rx_queues: u16,
+    /// Index of the bridge, bond or VRF that it belongs to.
+    pub master: Option<u32>,
+    /// Link-layer address (zeros if it has none of six bytes).
+    pub mac: [u8; 6],
+    /// Is it up, with a carrier?
+    pub up: bool,
+    /// Is it the loopback interface?
+    pub loopback: bool,
 }
 
 /// One message of a datagram.

@@ -5,7 +5,6 @@ mod known;
 mod message;
 mod netdev;
 mod port_monitor;
-
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -13,7 +12,7 @@ mod tests;
 pub use configure::{
     add_address, add_route, add_veth, delete_link, move_link, remove_address, remove_route, set_link,
 };
-
+pub use message::Interface;
 pub use netdev::{XdpFeatures, xdp_features};
 pub(crate) use port_monitor::PortMonitor;
 
@@ -25,29 +24,6 @@ use message::{Fact, Request, family};
 use socket::{Progress, Socket};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-
-/// A network interface of the kernel.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Interface {
-    /// Index, unique in the network namespace.
-    pub index: u32,
-    /// Name.
-    pub name: String,
-    /// Largest IP packet, bytes.
-    pub mtu: usize,
-    /// Bytes of the largest super-segment that is sent on it; 0 if the kernel does not say.
-    pub super_max: usize,
-    /// Receive queues that the kernel made for it, of which a driver may use fewer; 0 if the kernel does not say.
-    pub rx_queues: u16,
-    /// Index of the bridge, bond or VRF that it belongs to.
-    pub master: Option<u32>,
-    /// Link-layer address (zeros if it has none of six bytes).
-    pub mac: [u8; 6],
-    /// Is it up, with a carrier?
-    pub up: bool,
-    /// Is it the loopback interface?
-    pub loopback: bool,
-}
 
 /// Every interface of the caller's network namespace.
 pub fn interfaces() -> io::Result<Vec<Interface>> {

@@ -1,12 +1,11 @@
 //! `dpdk:DEVICE`: a device of DPDK, with what is said to it.
 
+use super::kind::{Kind, MTU, OFFLOAD, Ports, QUEUES, RAW, Setting, WHOLE, boxed, setting, steered};
 use super::spec::Spec;
-use super::{Kind, MTU, OFFLOAD, Ports, QUEUES, WHOLE, boxed, setting, steered};
 use crate::dpdk::{Dpdk, DpdkConfig, open_dpdk};
 use crate::open_error::OpenError;
-use crate::user::RAW;
 
-const OWN: &[super::Setting] = &[
+const OWN: &[Setting] = &[
     QUEUES,
     OFFLOAD,
     MTU,

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "dpdk")]
 mod dpdk;
+pub(crate) mod kind;
 mod nic;
 mod spec;
 #[cfg(test)]
@@ -13,57 +14,12 @@ use crate::pcap::{PcapConfig, open_pcap};
 use crate::port::PacketIo;
 use crate::shm::{ShmConfig, open_shm};
 use crate::tap::{TapConfig, open_tap};
-use crate::user::{ADMIN, NO_RIGHTS, RAW, Rights, STEER};
-use crate::xdp::device::Ethtool;
 use crate::xdp::{XdpConfig, XdpMode, open_xdp_with};
-use crate::{Rss, steer};
+use kind::{
+    ADMIN, Kind, MAC, MTU, NO_RIGHTS, OFFLOAD, QUEUES, RAW, Rights, SHARE, STEER, Setting, WHOLE, boxed,
+    rule_of, setting, steered,
+};
 use spec::Spec;
-
-type Ports = Vec<Box<dyn PacketIo>>;
-
-/// A kind of port that [`open`] knows.
-struct Kind {
-    /// Kind: the text before the colon.
-    name: &'static str,
-    /// Form of the text behind the colon.
-    what: &'static str,
-    /// Purpose.
-    about: &'static str,
-    options: &'static [Setting],
-    /// Options that are not ours are for the host behind the link.
-    passes_on: bool,
-    /// Privileges needed to open one.
-    rights: Rights,
-    /// Further text of [`open_wire`].
-    as_wire: &'static str,
-    open: fn(&Spec<'_>, u16) -> Result<Ports, OpenError>,
-}
-
-/// Something that can be said of a port, `name=value`.
-struct Setting {
-    name: &'static str,
-    value: &'static str,
-    about: &'static str,
-}
-
-const fn setting(name: &'static str, value: &'static str, about: &'static str) -> Setting {
-    Setting { name, value, about }
-}
-
-const QUEUES: Setting = setting("queues", "N", "queues, one per core");
-const OFFLOAD: Setting = setting("offload", "on|off", "partial checksums and super-segments (on)");
-const WHOLE: Setting = setting(
-    "whole",
-    "on|off",
-    "every frame, for any destination: an end of a wire, with an address of its own (off)",
-);
-const SHARE: Setting = setting(
-    "share",
-    "N",
-    "listeners with SO_REUSEPORT share ports with processes that say the same number (0)",
-);
-const MTU: Setting = setting("mtu", "BYTES", "largest IP packet");
-const MAC: Setting = setting("mac", "ADDR", "our link-layer address");
 
 /// Every kind of port, one row each: parser, help and errors come from here.
 const KINDS: &[Kind] = &[
@@ -234,27 +190,6 @@ const KINDS: &[Kind] = &[
 
 /// Most queues a port may have.
 const QUEUES_MAX: u16 = 256;
-
-fn boxed<P: PacketIo + 'static>(ports: Vec<P>) -> Ports {
-    ports.into_iter().map(|port| Box::new(port) as Box<dyn PacketIo>).collect()
-}
-
-/// The ports of a card's queues; of several, each gets the packets to ports that its core claims, whichever queue the
-/// card chooses by its `rule`. Without a rule all steering is done here.
-fn steered<P: PacketIo + 'static>(
-    ports: Vec<P>,
-    rule: impl FnOnce(&P) -> Option<Rss>,
-) -> Result<Ports, OpenError> {
-    let cores = ports.len() as u16;
-    let (Some(first), 2..) = (ports.first(), cores) else { return Ok(boxed(ports)) };
-    let rule = rule(first).map(|rule| rule.for_cores(cores));
-    Ok(boxed(steer(ports, rule.as_ref()).map_err(|e| OpenError::os("make doorbells", e))?))
-}
-
-/// The rule by which an interface's card chooses receive queues, if the driver tells.
-fn rule_of(iface: &str) -> Option<Rss> {
-    Ethtool::new(iface).ok()?.rss()
-}
 
 /// Opens the port a user wrote, `KIND:WHAT[,option=value]...`, with `queues` queues, one per core; `queues=N`
 /// in what was written wins. [`open_help`] says what can be written.

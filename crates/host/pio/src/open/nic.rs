@@ -1,6 +1,6 @@
 //! `nic:IFACE`: an interface by the fastest way that is free.
 
-use super::{Ports, boxed, rule_of, steered};
+use super::kind::{Ports, boxed, rule_of, steered};
 use crate::nic::Nic;
 use crate::open_error::OpenError;
 use crate::packet::{Packet, PacketConfig, open_packet};

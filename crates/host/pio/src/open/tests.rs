@@ -1,6 +1,7 @@
 //! Goal: whatever is written is either opened or refused with a reason that helps; every row of the table is
 //! complete.
 
+use super::kind::Ports;
 use super::*;
 use crate::netlink;
 use crate::tests::testnet::{cable, own_namespace};

@@ -1,5 +1,6 @@
 //! Goal: a process that became a user has the rights of its link and no others, and so have its programs.
 use super::*;
+use crate::open::kind::{RAW, STEER};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 

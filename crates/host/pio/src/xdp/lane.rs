@@ -74,6 +74,9 @@ pub(super) enum Kick {
     Later,
 }
 
+/// Counters of a lane; [`XdpPort::lane_counts`](super::XdpPort::lane_counts) names them.
+pub(super) type LaneCounts = [u64; 7];
+
 pub(super) struct Lane {
     rx: Consumer<Desc>,
     fill: Producer<u64>,
@@ -256,13 +259,15 @@ impl Lane {
         }
     }
 
-    /// Returns the kernel's counters of packets dropped on this queue.
-    pub(super) fn statistics(&self) -> libc::xdp_statistics {
+    /// Returns its counters: its own, and the kernel's of packets dropped on this queue.
+    pub(super) fn counts(&self) -> LaneCounts {
         // SAFETY: all zero is a valid xdp_statistics.
-        let mut statistics: libc::xdp_statistics = unsafe { std::mem::zeroed() };
+        let mut kernel: libc::xdp_statistics = unsafe { std::mem::zeroed() };
         // Without an answer the zeros stand.
-        let _ = sys::get_option(self.fd(), libc::SOL_XDP, libc::XDP_STATISTICS, &mut statistics);
-        statistics
+        let _ = sys::get_option(self.fd(), libc::SOL_XDP, libc::XDP_STATISTICS, &mut kernel);
+        let [bad, too_long, lost] = [self.faults.bad, self.faults.too_long, self.tx_lost];
+        let [full, no_buffer] = [kernel.rx_ring_full, kernel.rx_fill_ring_empty_descs];
+        [bad, too_long, lost, kernel.rx_dropped, full, no_buffer, kernel.tx_invalid_descs]
     }
 }
 

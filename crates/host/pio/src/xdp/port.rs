@@ -1,8 +1,7 @@
 //! The port: one core's share of an interface.
 
-use super::XdpConfig;
-use super::lane::{Kick, Lane, LaneConfig, TX_METADATA};
-use super::reattach::LaneCounts;
+use super::config::XdpConfig;
+use super::lane::{Kick, Lane, LaneConfig, LaneCounts, TX_METADATA};
 use super::steering::Steering;
 use super::supers::Supers;
 use crate::netlink::Monitor;

@@ -8,11 +8,11 @@
 //! ```
 //! Capabilities that the stack was told stay: a checksum that the new interface does not fill in is filled in here.
 
+use super::config::{XdpMode, holds_whole, hooks, may_lend, not_for_bonds, too_few_queues};
 use super::device::Device;
-use super::lane::{Lane, LaneConfig};
+use super::lane::{Lane, LaneConfig, LaneCounts};
 use super::port::XdpPort;
 use super::queues::{BUFFERS_MIN, name_of};
-use super::{XdpMode, hooks, may_lend, not_for_bonds, open_lanes, too_few_queues};
 use crate::open_error::OpenError;
 use crate::port::IoError;
 use crate::reattach::{GONE, Refusal, unusable};
@@ -30,17 +30,6 @@ impl Refusal {
     }
 }
 
-/// Counters of lanes; [`XdpPort::lane_counts`] names them.
-pub(super) type LaneCounts = [u64; 7];
-
-fn counts(lane: &Lane) -> LaneCounts {
-    let kernel = lane.statistics();
-    let (faults, lost) = (lane.faults, lane.tx_lost);
-    let dropped =
-        [kernel.rx_dropped, kernel.rx_ring_full, kernel.rx_fill_ring_empty_descs, kernel.tx_invalid_descs];
-    [faults.bad, faults.too_long, lost, dropped[0], dropped[1], dropped[2], dropped[3]]
-}
-
 impl XdpPort {
     /// Returns the counters of all lanes that are and were, with their names.
     pub(super) fn lane_counts(&self) -> [(&'static str, u64); 7] {
@@ -53,7 +42,7 @@ impl XdpPort {
             "rx_no_buffer",
             "tx_invalid",
         ];
-        let now = self.lanes.iter().map(counts).fold(self.past, sum);
+        let now = self.lanes.iter().map(Lane::counts).fold(self.past, sum);
         std::array::from_fn(|at| (NAMES[at], now[at]))
     }
 
@@ -92,7 +81,7 @@ impl XdpPort {
     }
 
     fn drop_lanes(&mut self) {
-        self.past = self.lanes.iter().map(counts).fold(self.past, sum);
+        self.past = self.lanes.iter().map(Lane::counts).fold(self.past, sum);
         self.lanes.clear();
         for index in 0..self.pool.slots() {
             if let Some(frame) = self.pool.reclaim(index, 0, 0) {
@@ -115,7 +104,7 @@ impl XdpPort {
             .map_err(|_| Refusal::Absent)
             .and_then(|name| Device::find(&name, self.config.whole).map_err(|_| Refusal::Absent));
         let lanes = device.and_then(|device| {
-            let lanes = open_lanes(&device, &queues, self.lane, &self.steering, &self.pool);
+            let lanes = self.steering.open_lanes(&device, &queues, self.lane, &self.pool);
             lanes.map_err(|error| Refusal::of(&error, &device))
         });
         match lanes {
@@ -204,7 +193,7 @@ impl XdpPort {
             return Err(Refusal::Final(why));
         }
         let native = self.steering.is_native();
-        let holds_whole = super::holds_whole(&device, self.pool.slot_size());
+        let holds_whole = holds_whole(&device, self.pool.slot_size());
         self.lane = LaneConfig {
             ifindex,
             queue: self.caps.queue,
@@ -217,7 +206,7 @@ impl XdpPort {
         if let Some(supers) = &self.supers {
             supers.move_to(ifindex).map_err(|error| Refusal::unless_gone(error.to_string(), &device))?;
         }
-        let lanes = open_lanes(&device, &queues, self.lane, &self.steering, &self.pool);
+        let lanes = self.steering.open_lanes(&device, &queues, self.lane, &self.pool);
         self.lanes = lanes.map_err(|error| Refusal::of(&error, &device))?;
         (self.epoch, self.queues, self.turn) = (epoch, device.queues, 0);
         self.caps.ifindex = Some(ifindex);

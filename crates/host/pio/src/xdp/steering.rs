@@ -4,9 +4,10 @@ use super::bpf::LocalKey;
 use super::bpf::program::{self, Maps};
 use super::bpf::sys::{self as bpf, Hook, LoadError, MapKind};
 use super::claims::{PORTS, PortBitmap, SteeredPorts};
+use super::config::{XdpConfig, refused};
 use super::device::{Device, Ethtool};
+use super::lane::{Lane, LaneConfig};
 use super::proof::Requests;
-use super::{XdpConfig, refused};
 use crate::open_error::OpenError;
 use crate::ports::outgoing::OutgoingPorts;
 use crate::processes;
@@ -14,6 +15,7 @@ use crate::reattach::Refusal;
 use crate::shared_dir;
 use crate::sys;
 use base::Addr;
+use ring::FramePool;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -183,6 +185,30 @@ impl Steering {
         placed.epoch
     }
 
+    /// Opens a socket for each queue, and gives it the queue's packets.
+    pub(super) fn open_lanes(
+        &self,
+        device: &Device,
+        queues: &[u16],
+        config: LaneConfig,
+        pool: &FramePool,
+    ) -> Result<Vec<Lane>, OpenError> {
+        let mut lanes: Vec<Lane> = Vec::with_capacity(queues.len());
+        for &queue in queues {
+            let lane_config = LaneConfig { queue, ..config };
+            let lane = match lanes.first() {
+                None => Lane::open(&lane_config, pool),
+                Some(first) => Lane::share(&lane_config, first),
+            };
+            lanes.push(lane.map_err(|error| no_socket(device, queue, pool, error))?);
+        }
+        for lane in &lanes {
+            let served = self.serve(lane.queue, lane.fd());
+            served.map_err(|e| refused("give a queue to an AF_XDP socket", e))?;
+        }
+        Ok(lanes)
+    }
+
     /// Gives a queue's packets to a socket.
     pub(super) fn serve(&self, queue: u16, socket: RawFd) -> io::Result<()> {
         self.lock().loaded.serve(queue, socket)
@@ -225,6 +251,20 @@ impl Steering {
             (true, true) => claims.add_address(addr),
             (true, false) => claims.remove_address(addr),
         }
+    }
+}
+
+fn no_socket(device: &Device, queue: u16, pool: &FramePool, error: io::Error) -> OpenError {
+    match error.raw_os_error() {
+        Some(libc::EBUSY) => OpenError::Busy {
+            what: format!("queue {queue} of interface '{}'", device.name),
+            help: "another program has an AF_XDP socket on it; stop that first".into(),
+        },
+        Some(libc::ENOBUFS) => OpenError::Privilege {
+            what: format!("{} KiB of locked memory", pool.mapping().1 / 1024),
+            help: "raise the limit with `ulimit -l unlimited`, or run with sudo".into(),
+        },
+        _ => refused(&format!("open an AF_XDP socket on interface '{}'", device.name), error),
     }
 }
 

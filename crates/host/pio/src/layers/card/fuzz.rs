@@ -2,7 +2,8 @@
 //! order, merged ones with the same bytes; what the host sends leaves in order; and no frame is ever lost.
 
 use super::wire::{Far, Hands, Wire, segment};
-use super::{Card, CardConfig, FREE, RECEIVERS_MAX};
+use super::worker::FREE;
+use super::{Card, CardConfig, RECEIVERS_MAX};
 use crate::port::*;
 use ::wire::packet::{Content, parse_frame};
 use ::wire::tcp::Flags;

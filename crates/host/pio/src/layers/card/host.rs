@@ -2,7 +2,8 @@
 
 use super::link::{Ask, News};
 use super::tally::{other_names, receiver_names};
-use super::{ANSWER, Card, SUPERS, Workers};
+use super::worker::SUPERS;
+use super::{ANSWER, Card, Workers};
 use crate::port::*;
 use base::{Addr, Duration, FlowKey, Instant};
 use ring::Frame;

@@ -2,7 +2,7 @@
 //! sends, and does at the port what the host asks for.
 
 use super::tally::{LinkCounters, Tally};
-use super::{CardConfig, FREE, LONG, OUT_MAX, Steered, Worker};
+use super::worker::{CardConfig, FREE, LONG, OUT_MAX, Steered, Worker};
 use crate::layers::classify::classify;
 use crate::port::*;
 use crate::sum::complete;

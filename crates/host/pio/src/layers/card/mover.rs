@@ -2,7 +2,7 @@
 //! first, and of data the same bytes for each worker that has some ([`Arbiter`]).
 
 use super::tally::{MoverCounters, Tally};
-use super::{HOST_RING, Up, Worker};
+use super::worker::{HOST_RING, Up, Worker};
 use crate::port::{BATCH_MAX, RxPacket};
 use base::{Duration, Instant};
 use offload::{Arbiter, Next};

@@ -4,7 +4,7 @@
 use super::merged::merge;
 use super::round_trips::RoundTrips;
 use super::tally::{RECEIVER_ROWS, ReceiverCounters, Tally};
-use super::{CardConfig, OUT_MAX, SUPERS, Steered, Up, Worker};
+use super::worker::{CardConfig, OUT_MAX, SUPERS, Steered, Up, Worker};
 use crate::layers::classify::{classify, judge};
 use crate::port::{BATCH_MAX, Caps, Medium, RxChecksum, RxMeta, RxPacket};
 use ::wire::checksum::Summer;

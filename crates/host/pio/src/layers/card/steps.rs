@@ -1,11 +1,11 @@
 //! Workers without threads: a program that uses the card lets them work, in an order that a seed says. So what becomes
 //! of packets when workers are faster or slower than each other can be played again, in virtual time too.
 
-use super::Worker;
 use super::link::Link;
 use super::mover::Mover;
 use super::receiver::Receiver;
 use super::threads::Clock;
+use super::worker::Worker;
 use crate::port::BATCH_MAX;
 use base::{Instant, Rng};
 

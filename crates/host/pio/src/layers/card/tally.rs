@@ -1,6 +1,6 @@
 //! Counters of workers, for other threads to read.
 
-use super::RECEIVERS_MAX;
+use super::worker::RECEIVERS_MAX;
 use offload::HoldCounters;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

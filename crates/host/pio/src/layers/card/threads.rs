@@ -1,7 +1,7 @@
 //! Workers on threads of their own: they sleep where there is nothing to do, end when they are told to, and their end
 //! for any other reason is told.
 
-use super::Worker;
+use super::worker::Worker;
 use crate::port::BATCH_MAX;
 use base::{Duration, Instant};
 use ring::Ringer;

@@ -1,5 +1,6 @@
 //! Goal: in zero-copy mode a packet of the interface's MTU lies in one slot, on cards that count in whole KiB, too.
-use super::super::*;
+use super::super::config::{card_room, holds_whole, may_lend, slot_size};
+use super::super::device::Device;
 use crate::netlink::XdpFeatures;
 
 /// An interface whose driver says these masks of the kernel's family `netdev`.
