@@ -31,10 +31,10 @@ const LARGEST: &[(&str, usize)] = &[
 
 /// Folders of a crate, each with the file of its name, in the order in which they import: none imports one behind it.
 /// Other files beside the crate's root stand apart from that. A crate takes a row here once its folders have an order.
-const FOLDERS: &[(&str, &[&str])] = &[
-    ("stack", &["tables", "tx", "net", "rx"]),
-    ("pio", &["netlink", "ports", "group", "layers", "packet", "pcap", "shm", "tap", "xdp", "dpdk", "open"]),
-    ("preload", &["relay", "epoll"]),
+const FOLDERS: &[(&str, &str)] = &[
+    ("stack", "tables < tx < net < rx"),
+    ("pio", "netlink < ports < group < layers < packet < pcap < shm < tap < xdp < dpdk < open"),
+    ("preload", "relay < epoll"),
 ];
 
 /// Circles of this size are a parent and its child, or two halves of one thing.
@@ -293,11 +293,11 @@ pub(crate) fn show(name: Option<&str>) -> Outcome {
 }
 
 /// Imports of a folder of `order` from one behind it, in the crate whose root lies in `root`.
-fn against(order: &[&str], root: &Path, imports: &BTreeMap<&Path, BTreeSet<&Path>>) -> Vec<String> {
+fn against(order: &str, root: &Path, imports: &BTreeMap<&Path, BTreeSet<&Path>>) -> Vec<String> {
     let short = |file: &Path| file.strip_prefix(root).unwrap_or(file).display().to_string();
     let place = |file: &Path| {
         let folder = short(file);
-        order.iter().position(|name| folder.split(['/', '.']).next() == Some(name))
+        order.split(" < ").position(|name| folder.split(['/', '.']).next() == Some(name))
     };
     let pairs = imports.iter().flat_map(|(from, to)| to.iter().map(move |to| (*from, *to)));
     pairs
@@ -322,9 +322,8 @@ pub(super) fn complaints(packages: &[Package]) -> Result<Vec<String>, String> {
                 continue;
             };
             let folder = Path::new(root).parent().unwrap_or(Path::new(root));
-            found.extend(against(order, folder, &imports).into_iter().map(|what| {
-                format!("{}: {what}, against the order {}", package.manifest, order.join(" < "))
-            }));
+            let told = |what| format!("{}: {what}, against the order {order}", package.manifest);
+            found.extend(against(order, folder, &imports).into_iter().map(told));
         }
         let allowed =
             LARGEST.iter().find(|(name, _)| *name == room(&package.name)).map_or(0, |(_, files)| *files);
