@@ -32,6 +32,11 @@ const LARGEST: &[(&str, usize)] = &[
 /// Folders of a crate, each with the file of its name, in the order in which they import: none imports one behind it.
 /// Other files beside the crate's root stand apart from that. A crate takes a row here once its folders have an order.
 const FOLDERS: &[(&str, &str)] = &[
+    (
+        "tcp",
+        "buffers < close < sender < stats < auth < timers < receiver < recovery < input < mtu < ecn < handshake \
+         < output",
+    ),
     ("stack", "tables < tx < net < rx"),
     ("pio", "netlink < ports < group < layers < packet < pcap < shm < tap < xdp < dpdk < open"),
     ("preload", "relay < epoll"),

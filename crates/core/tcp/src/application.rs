@@ -7,8 +7,8 @@ use cc::{Control, Controller, PathInfo, TunableError};
 
 use crate::buffers::pool::Pool;
 use crate::connection::{Bits, Connection};
+use crate::due::Due;
 use crate::options::{PackedOptions, Switch};
-use crate::output::Due;
 use crate::sender::send_buffer::LENT_MIN;
 use crate::{Cx, Error, Events, Frames, Hints, Limit, ReadError, Shutdown, SocketOptions, State, WriteError};
 

@@ -5,12 +5,12 @@ use wire::tcp::{Flags, Options, Segment};
 
 use crate::config::{ABC_LIMIT, Config, HYSTART};
 use crate::connection::{Bits, Connection};
+use crate::due::Due;
 use crate::ecn::SETUP as ECN_SETUP;
 use crate::ecn::accecn;
-use crate::handshake::scale::{from_field, shift_for};
-use crate::handshake::start::Start;
 use crate::options::Switch;
-use crate::output::Due;
+use crate::scale::{from_field, shift_for};
+use crate::start::Start;
 use crate::{Cookie, Cx, Error, Events, HostHint, Incident, Open, State};
 
 crate::bits::writer!(ACTIVE);

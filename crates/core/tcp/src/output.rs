@@ -1,50 +1,20 @@
 //! Output of a connection, in order of urgency.
 
 mod data;
-mod due;
 mod opening;
 mod segment;
 
-pub(crate) use due::Due;
 pub use opening::Opening;
 
 use base::Seq;
 use wire::tcp::{Flags, Options};
 
 use crate::connection::{Bits, Connection};
+use crate::due::Due;
+use crate::transmit::TxPlan;
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
 
 crate::bits::writer!(CWND_LIMITED, INTERACTIVE, PUSHED, PROBED, FORCE, FLUSH, LONE_FIN, CHALLENGED, OPENING);
-
-/// A range of the send sequence: bytes of data, and the FIN behind them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SeqRange {
-    pub(crate) seq: Seq,
-    pub(crate) len: u32,
-    pub(crate) fin: bool,
-}
-
-/// A segment decided on, before it has a header.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TxPlan {
-    pub(crate) seq: Seq,
-    /// Bytes of data.
-    pub(crate) len: u32,
-    pub(crate) flags: Flags,
-    /// Bytes of data in each segment on the wire; 0 stands for a full one.
-    pub(crate) mss: u16,
-    pub(crate) class: TransmitClass,
-    pub(crate) retransmit: bool,
-    /// It may tell what arrived out of order: room is left for SACK blocks.
-    pub(crate) tells: bool,
-}
-
-impl TxPlan {
-    /// No data.
-    pub(crate) fn bare(seq: Seq, flags: Flags, class: TransmitClass) -> TxPlan {
-        TxPlan { seq, len: 0, flags, mss: 0, class, retransmit: false, tells: true }
-    }
-}
 
 impl Connection {
     /// Is it worth asking [`Connection::poll_transmit`]?

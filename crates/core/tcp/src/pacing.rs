@@ -29,7 +29,7 @@ use base::Rate;
 use cc::{Controller, Window};
 
 use crate::connection::{Bits, Connection};
-use crate::output::Due;
+use crate::due::Due;
 use crate::pacing::quantum::{Pacing, millisecond, quantum};
 use crate::{Config, Cx};
 

@@ -1,4 +1,4 @@
-//! The states of RFC 9293, section 3.3.2.
+//! The states of RFC 9293, section 3.3.2, and those of a repair.
 
 base::names! {
     /// Where a connection stands. LISTEN and CLOSED have no [`crate::Connection`]; TIME-WAIT lives in
@@ -48,5 +48,27 @@ impl State {
             self,
             State::Established | State::CloseWait | State::FinWait1 | State::Closing | State::LastAck
         )
+    }
+}
+
+/// Which repair of losses is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// None yet: something was SACKed, or a repair has just ended.
+    Disorder,
+    /// Fast recovery: the policy has reduced, holes are being filled.
+    Fast,
+    /// The policy has reduced without a loss (RFC 3168): sending is metered until what was in flight is gone.
+    Reduced,
+    /// After a timeout: everything not SACKed is sent again, in slow start.
+    Timeout,
+    /// After a path MTU reduction: likewise, but nothing was lost to congestion (RFC 1191, section 6.4).
+    Resegment,
+}
+
+impl Phase {
+    /// Is something sent again?
+    pub(crate) fn repairs(self) -> bool {
+        matches!(self, Phase::Fast | Phase::Timeout | Phase::Resegment)
     }
 }

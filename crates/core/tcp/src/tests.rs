@@ -13,7 +13,7 @@ use base::{Duration, Instant};
 use wire::tcp::Flags;
 
 use crate::connection::Bits;
-use crate::recovery::Phase;
+use crate::state::Phase;
 use crate::tests::ends::{End, MSS, Packet, Pair, cx};
 use crate::{Config, Cx, Disposition, Error, Events, SocketOptions, State, WriteError};
 

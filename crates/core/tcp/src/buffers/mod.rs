@@ -1,6 +1,6 @@
-//! Memory for data: the pool of chunks, chains of them, frames of the link, and what is done when chunks are scarce.
+//! Memory for data: the pool of chunks, chains of them, frames of the link, and when what is in flight left.
 
 pub(crate) mod chain;
 pub(crate) mod frames;
-pub(crate) mod memory;
 pub(crate) mod pool;
+pub(crate) mod sent;

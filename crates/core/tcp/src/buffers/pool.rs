@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::sender::sent::TxTimes;
+use crate::buffers::sent::TxTimes;
 
 /// Bytes of one chunk.
 pub(crate) const CHUNK: usize = 2048;
@@ -24,7 +24,7 @@ pub struct Pool {
     /// Most recently freed chunk: reused first, because it is the warmest.
     free: u32,
     used: u32,
-    /// Chunks that are taken before the rest is kept for the least of each connection: see [`crate::buffers::memory`].
+    /// Chunks that are taken before the rest is kept for the least of each connection: see [`crate::memory`].
     high: u32,
     limit: u32,
     /// Connections that their applications have closed, with data still to be sent.

@@ -3,9 +3,9 @@
 use base::{FlowKey, Instant, Seq};
 use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 
-use crate::Config;
-use crate::connection::Bits;
-use crate::handshake::scale::{Clock, ts_before};
+use crate::connection::{Bits, Connection};
+use crate::scale::{Clock, to_field, ts_before};
+use crate::{Config, Cx};
 
 /// Least time between two ACKs that neither data nor a FIN asked for, in the entry's 1/8 second clock: two ends that
 /// disagree must not answer each other's answers for ever (RFC 5961, section 7).
@@ -49,6 +49,23 @@ pub enum TimeWaitAnswer {
         /// Lower bound of the new ISN.
         isn_above: Seq,
     },
+}
+
+impl Connection {
+    /// The compact rest of this connection, once `on_segment` said TimeWait.
+    pub fn time_wait(&self, cx: &Cx<'_>) -> TimeWait {
+        TimeWait {
+            key: *self.key(),
+            until: cx.now + cx.config.time_wait,
+            snd_nxt: self.snd.nxt(),
+            rcv_nxt: self.rcv.nxt(),
+            ts_recent: self.rcv.ts_recent(),
+            ts_offset: self.snd.ts_offset(),
+            window: to_field(self.rcv.window(), self.rcv.scale()),
+            stamps: (self.bits.raw() & Bits::TIMESTAMPS.raw()) as u8,
+            acked_at: 0,
+        }
+    }
 }
 
 impl TimeWait {

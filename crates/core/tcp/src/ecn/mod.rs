@@ -9,9 +9,10 @@ use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
+use crate::due::Due;
 use crate::ecn::accecn::Mode;
-use crate::output::{Due, TxPlan};
-use crate::recovery::Phase;
+use crate::state::Phase;
+use crate::transmit::TxPlan;
 use crate::{Config, Cx, State, Transmit, TransmitClass};
 
 crate::bits::writer!(ECN, ACCECN, GREETING, ECHO, REDUCED);

@@ -6,7 +6,7 @@ use wire::tcp::{Flags, Options, Segment, Timestamps};
 
 use super::Input;
 use super::timewait::flow;
-use crate::handshake::scale::{Clock, shift_for, ts_before};
+use crate::scale::{Clock, shift_for, ts_before};
 use crate::{Config, CookieJar, EcnPolicy};
 
 /// Model of [`CookieJar`].

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use base::Seq;
 
 use super::Input;
-use crate::sender::sent::{Cursor, Sent, TxTimes};
+use crate::buffers::sent::{Cursor, Sent, TxTimes};
 
 /// Enough that memory never runs out here; that case has its own test.
 const MOST: u32 = 4_000;

@@ -5,7 +5,7 @@ use wire::Ecn;
 use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 
 use super::Input;
-use crate::handshake::scale::ts_before;
+use crate::scale::ts_before;
 use crate::{Config, TimeWait, TimeWaitAnswer};
 
 pub(crate) fn flow(input: &mut Input<'_>) -> FlowKey {

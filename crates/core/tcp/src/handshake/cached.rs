@@ -13,10 +13,10 @@ use wire::Ecn;
 use wire::tcp::{Flags, Options, Segment, Timestamps};
 
 use crate::connection::{Bits, Connection};
-use crate::handshake::scale::MAX_SHIFT;
-use crate::handshake::start::{Fresh, Start};
 use crate::mtu::path;
+use crate::scale::MAX_SHIFT;
 use crate::sender::MIN_MSS;
+use crate::start::{Fresh, Start};
 use crate::{Cx, HostHint, Open, SocketOptions, State, Transmit};
 
 /// The beginning of connections that are alike: all of them connect, or all accept.

@@ -12,7 +12,7 @@ use crate::Config;
 use crate::ecn::accecn;
 use crate::ecn::accecn::Mode;
 use crate::handshake::isn::Offsets;
-use crate::handshake::scale::{Clock, shift_for, to_field, ts_before};
+use crate::scale::{Clock, shift_for, to_field, ts_before};
 
 /// Tells apart what one secret is used for.
 const COOKIE: u64 = 0x636f_6f6b_6965_0000;

@@ -7,8 +7,8 @@ use wire::tcp::Segment;
 
 use crate::Cx;
 use crate::connection::{Bits, Connection};
-use crate::handshake::scale::ts_before;
-use crate::output::Due;
+use crate::due::Due;
+use crate::scale::ts_before;
 
 crate::bits::writer!(DEFERRED);
 

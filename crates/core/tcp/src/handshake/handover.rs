@@ -7,10 +7,10 @@ use wire::Ecn;
 use wire::tcp::{Flags, Options, Segment, Timestamps};
 
 use crate::connection::{Bits, Connection};
+use crate::due::Due;
 use crate::ecn::SETUP as ECN_SETUP;
-use crate::handshake::scale::{Clock, from_field, to_field};
-use crate::handshake::start::Open;
-use crate::output::Due;
+use crate::scale::{Clock, from_field, to_field};
+use crate::start::Open;
 use crate::{Cx, State};
 
 /// State of a connection that has sent nothing but its SYN and acknowledgments.

@@ -1,4 +1,4 @@
-//! How connections begin: settings and options, sequence numbers, cookies, Fast Open, the handshake cache, and
+//! How connections begin: what is negotiated, sequence numbers, cookies, Fast Open, the handshake cache, and
 //! connections that another stack hands over.
 
 pub(crate) mod cached;
@@ -8,5 +8,3 @@ pub(crate) mod fast_open;
 pub(crate) mod handover;
 pub(crate) mod isn;
 mod negotiation;
-pub(crate) mod scale;
-pub(crate) mod start;

@@ -4,8 +4,8 @@ use wire::tcp::{Options, Segment};
 
 use crate::Cx;
 use crate::connection::{Bits, Connection};
-use crate::handshake::scale::{MAX_SHIFT, from_field};
 use crate::mtu::path;
+use crate::scale::{MAX_SHIFT, from_field};
 use crate::sender::MIN_MSS;
 
 crate::bits::writer!(MILLIS, MICROS, SACK, SCALING);

@@ -5,12 +5,12 @@ use cc::{AckSample, Controller};
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
-use crate::handshake::scale::Clock;
+use crate::due::Due;
 use crate::input::WRITER;
 use crate::input::{Cause, Check};
-use crate::output::Due;
-use crate::recovery::Phase;
 use crate::recovery::scoreboard::{DUP_THRESH, Sacked};
+use crate::scale::Clock;
+use crate::state::Phase;
 use crate::{Cx, DropReason, Events, State};
 
 /// From here on a sample by timestamps, which count milliseconds, is precise enough for a policy.

@@ -4,9 +4,9 @@ use base::Seq;
 use wire::tcp::{Flags, Pieces, Segment};
 
 use crate::connection::{Bits, Connection};
+use crate::due::Due;
 use crate::input::Check;
 use crate::input::WRITER;
-use crate::output::Due;
 use crate::receiver::{Kept, Limit};
 use crate::{Config, Cx, DropReason, Error, Events, State};
 

@@ -7,7 +7,7 @@ use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection, NOTHING};
-use crate::handshake::scale::{from_field, ts_before};
+use crate::scale::{from_field, ts_before};
 use crate::{Cx, State};
 
 /// Flags that decide; of these only ACK may be set, on most connections. PSH and URG change nothing here, nor AE where

@@ -3,9 +3,9 @@
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
-use crate::handshake::scale::Clock;
+use crate::due::Due;
 use crate::input::Check;
-use crate::output::Due;
+use crate::scale::Clock;
 use crate::{Cx, DropReason, Error, State};
 
 impl Connection {

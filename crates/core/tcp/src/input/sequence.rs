@@ -3,9 +3,9 @@
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
-use crate::handshake::scale::ts_before;
+use crate::due::Due;
 use crate::input::{Cause, Check};
-use crate::output::Due;
+use crate::scale::ts_before;
 use crate::{Cx, DropReason, Error, State};
 
 impl Connection {

@@ -3,8 +3,8 @@
 use base::Seq;
 
 use crate::connection::{Bits, Connection};
-use crate::output::Due;
-use crate::recovery::Phase;
+use crate::due::Due;
+use crate::state::Phase;
 use crate::{Cx, Error, State};
 
 /// ICMP error, validated by the stack: it quotes a packet of ours.

@@ -18,7 +18,7 @@ use cc::Controller;
 
 use crate::connection::{Bits, Connection};
 use crate::mtu::{MtuSearch, Probe};
-use crate::output::{SeqRange, TxPlan};
+use crate::transmit::{SeqRange, TxPlan};
 use crate::{Config, Cx};
 
 crate::bits::writer!(SEARCHING, PROBING_MTU);

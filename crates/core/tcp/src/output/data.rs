@@ -6,12 +6,13 @@ use wire::tcp::Flags;
 
 use crate::buffers::pool::Pool;
 use crate::connection::{Bits, Connection};
+use crate::due::Due;
 use crate::mtu::mtu_search::Probing;
 use crate::options::Switch;
 use crate::output::WRITER;
-use crate::output::{Due, SeqRange, TxPlan};
-use crate::recovery::Phase;
 use crate::recovery::retransmission::Resend;
+use crate::state::Phase;
+use crate::transmit::{SeqRange, TxPlan};
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
 
 /// The application that sends within this time of receiving is in a dialogue: its answers carry the

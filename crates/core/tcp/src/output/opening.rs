@@ -4,8 +4,8 @@ use base::Seq;
 use wire::tcp::{Options, Timestamps};
 
 use crate::connection::{Bits, Connection};
+use crate::due::Due;
 use crate::handshake::cached::CachedState;
-use crate::output::Due;
 use crate::{Cx, Transmit};
 
 /// Fields of a SYN or SYN-ACK that differ from one connection to the next, beside its ports.

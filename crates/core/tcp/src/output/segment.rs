@@ -4,10 +4,11 @@ use base::Seq;
 use wire::tcp::{Flags, Header, MAX_OPTIONS_LEN, Options, SackBlocks, Timestamps};
 
 use crate::connection::{Bits, Connection};
-use crate::handshake::scale::{Clock, to_field};
+use crate::due::Due;
 use crate::mtu::path::{SACK_BLOCK, SACK_HEAD, TIMESTAMPS_LEN};
 use crate::output::WRITER;
-use crate::output::{Due, TxPlan};
+use crate::scale::{Clock, to_field};
+use crate::transmit::TxPlan;
 use crate::{Cx, State, Transmit};
 
 /// The part of the TOS byte that the application chooses; the rest is ECN's (RFC 3168).

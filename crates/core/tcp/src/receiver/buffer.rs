@@ -3,8 +3,8 @@
 use wire::tcp::Pieces;
 
 use crate::buffers::frames::Frames;
-use crate::buffers::memory::least;
 use crate::buffers::pool::CHUNK;
+use crate::memory::least;
 use crate::receiver::Receiver;
 use crate::{Cx, Pool};
 

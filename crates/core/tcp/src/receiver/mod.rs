@@ -12,12 +12,11 @@ use alloc::boxed::Box;
 use base::{Instant, Seq};
 
 pub use self::buffer::ADOPTED_MIN;
-pub use self::queue::ReassemblyInfo;
 pub(crate) use self::reassembly::{Kept, Limit};
 use crate::buffers::chain::Chain;
-use crate::handshake::start::Start;
 use crate::receiver::queue::Reassembly;
 use crate::sender::MIN_MSS;
+use crate::start::Start;
 
 /// ```text
 ///       readable from      nxt                             edge

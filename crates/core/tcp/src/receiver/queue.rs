@@ -46,19 +46,3 @@ impl Reassembly {
         self.held.runs() == 0 && self.duplicate.is_none() && self.fin.is_none() && self.owed <= 1
     }
 }
-
-/// Figures of a connection's queue of out-of-order data.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct ReassemblyInfo {
-    /// Runs held, each between two holes.
-    pub runs: u16,
-    /// Their bytes.
-    pub bytes: u32,
-    /// Bytes of memory that they occupy: whole chunks, those of holes included, and what is noted about them.
-    pub memory: u32,
-    /// Most runs, when something last came out of order; 0 while nothing is missing. The bytes are bounded by
-    /// [`crate::Info::rcv_wnd`].
-    pub limit: u16,
-    /// Segments refused ever.
-    pub refused: u32,
-}

@@ -19,11 +19,12 @@ use alloc::boxed::Box;
 use base::Seq;
 use wire::tcp::SackBlocks;
 
-use crate::buffers::memory::least;
 use crate::buffers::pool::CHUNK;
+use crate::memory::least;
 use crate::receiver::Receiver;
 use crate::receiver::assembler::{Assembler, Inserted};
-use crate::receiver::queue::{Reassembly, ReassemblyInfo};
+use crate::receiver::queue::Reassembly;
+use crate::stats::info::ReassemblyInfo;
 use crate::{Config, Cx, Pool};
 
 /// Most bare duplicate acknowledgments owed at once to a peer without SACK: three start its fast retransmit,

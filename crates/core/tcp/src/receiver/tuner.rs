@@ -1,6 +1,6 @@
 //! How the receive buffer finds its size.
 
-use crate::handshake::scale::Clock;
+use crate::scale::Clock;
 
 /// How long the shortest round trip is believed, microseconds. A queue that the window itself has made must not become
 /// the path's length, and a path that really became longer must be believed in the end.

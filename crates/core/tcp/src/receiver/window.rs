@@ -5,10 +5,10 @@ use wire::tcp::Segment;
 
 use crate::buffers::pool::CHUNK;
 use crate::connection::{Bits, Connection};
-use crate::handshake::scale::{Clock, MAX_SHIFT, from_field};
+use crate::due::Due;
 use crate::options::Switch;
-use crate::output::Due;
 use crate::receiver::tuner::Tuner;
+use crate::scale::{Clock, MAX_SHIFT, from_field};
 use crate::{Config, Cx};
 
 /// A buffer starts to tune itself once this much was received: short connections never measure.

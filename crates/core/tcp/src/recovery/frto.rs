@@ -5,9 +5,10 @@
 use base::Seq;
 
 use crate::connection::Connection;
-use crate::output::Due;
-use crate::recovery::loss::{Frto, Loss, Phase};
+use crate::due::Due;
+use crate::recovery::loss::{Frto, Loss};
 use crate::recovery::scoreboard::Sacked;
+use crate::state::Phase;
 
 impl Connection {
     /// An acknowledgment of `una` after a timeout, before the repair takes notice: true if it shows that the timeout

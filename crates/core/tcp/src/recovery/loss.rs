@@ -5,33 +5,12 @@ use alloc::boxed::Box;
 use base::Seq;
 use cc::Signal;
 
+use crate::buffers::sent::Cursor;
 use crate::recovery::prr::Prr;
 use crate::recovery::reordering::{Rack, Reordering};
 use crate::recovery::resent::Resent;
 use crate::recovery::scoreboard::Scoreboard;
-use crate::sender::sent::Cursor;
-
-/// Which repair is under way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    /// None yet: something was SACKed, or a repair has just ended.
-    Disorder,
-    /// Fast recovery: the policy has reduced, holes are being filled.
-    Fast,
-    /// The policy has reduced without a loss (RFC 3168): sending is metered until what was in flight is gone.
-    Reduced,
-    /// After a timeout: everything not SACKed is sent again, in slow start.
-    Timeout,
-    /// After a path MTU reduction: likewise, but nothing was lost to congestion (RFC 1191, section 6.4).
-    Resegment,
-}
-
-impl Phase {
-    /// Is something sent again?
-    pub(crate) fn repairs(self) -> bool {
-        matches!(self, Phase::Fast | Phase::Timeout | Phase::Resegment)
-    }
-}
+use crate::state::Phase;
 
 /// State of a recovery. It exists from the first sign of loss until all is acknowledged.
 #[derive(Debug)]

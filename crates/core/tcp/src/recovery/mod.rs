@@ -18,7 +18,7 @@ pub(crate) mod retransmission;
 pub(crate) mod scoreboard;
 mod tail_probe;
 
-pub(crate) use loss::{Learned, Phase, Recovery};
+pub(crate) use loss::{Learned, Recovery};
 
 use alloc::boxed::Box;
 
@@ -27,13 +27,14 @@ use cc::{Controller, Signal, SignalInfo};
 use wire::tcp::Segment;
 
 use crate::connection::{Bits, Connection};
-use crate::handshake::scale::ts_before;
-use crate::output::Due;
+use crate::due::Due;
 use crate::recovery::loss::{Frto, Loss};
 use crate::recovery::prr::Prr;
 use crate::recovery::reordering::{Rack, Reordering};
 use crate::recovery::resent::Resent;
 use crate::recovery::scoreboard::{DUP_THRESH, Sacked, Scoreboard};
+use crate::scale::ts_before;
+use crate::state::Phase;
 use crate::{Config, Cx, Incident};
 
 crate::bits::writer!(PROBING, PROBE_RESENT);

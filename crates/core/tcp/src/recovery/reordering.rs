@@ -2,7 +2,7 @@
 
 use base::Seq;
 
-use crate::sender::sent::{Cursor, Sent, TxTimes};
+use crate::buffers::sent::{Cursor, Sent, TxTimes};
 
 /// Recoveries that a widened reordering window lasts (RACK.reo_wnd_persist).
 const PERSIST: u8 = 16;

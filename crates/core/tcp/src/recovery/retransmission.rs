@@ -4,8 +4,9 @@ use base::Seq;
 
 use crate::Cx;
 use crate::connection::{Bits, Connection};
-use crate::output::SeqRange;
-use crate::recovery::{Loss, Phase};
+use crate::recovery::Loss;
+use crate::state::Phase;
+use crate::transmit::SeqRange;
 
 /// Next retransmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

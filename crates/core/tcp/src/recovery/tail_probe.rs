@@ -6,10 +6,11 @@ use cc::{Controller, Signal};
 use wire::tcp::Segment;
 
 use crate::connection::{Bits, Connection};
-use crate::output::{Due, SeqRange, TxPlan};
-use crate::recovery::Phase;
+use crate::due::Due;
 use crate::recovery::WRITER;
+use crate::state::Phase;
 use crate::timers::Tick;
+use crate::transmit::{SeqRange, TxPlan};
 use crate::{Config, Cx};
 
 /// Lateness allowed for timers, microseconds: added to two round trips, so that the probe does not race the

@@ -2,13 +2,12 @@
 
 pub(crate) mod charge;
 pub(crate) mod send_buffer;
-pub(crate) mod sent;
 
 use base::{Instant, Seq};
 
 use crate::buffers::pool::Pool;
+use crate::buffers::sent::{Cursor, Sent, TxTimes};
 use crate::sender::send_buffer::SendBuffer;
-use crate::sender::sent::{Cursor, Sent, TxTimes};
 
 /// Least MSS we believe in: smaller ones only serve to make us send storms of tiny segments.
 pub(crate) const MIN_MSS: u16 = 88;

@@ -5,27 +5,11 @@ use cc::Controller;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
-use crate::handshake::scale::to_field;
 use crate::options::Switch;
-use crate::recovery::Phase;
-use crate::{Cx, HostLesson, Info, SocketOptions, State, TimeWait};
+use crate::state::Phase;
+use crate::{HostLesson, Info, SocketOptions, State};
 
 impl Connection {
-    /// The compact rest of this connection, once `on_segment` said TimeWait.
-    pub fn time_wait(&self, cx: &Cx<'_>) -> TimeWait {
-        TimeWait {
-            key: *self.key(),
-            until: cx.now + cx.config.time_wait,
-            snd_nxt: self.snd.nxt(),
-            rcv_nxt: self.rcv.nxt(),
-            ts_recent: self.rcv.ts_recent(),
-            ts_offset: self.snd.ts_offset(),
-            window: to_field(self.rcv.window(), self.rcv.scale()),
-            stamps: (self.bits.raw() & Bits::TIMESTAMPS.raw()) as u8,
-            acked_at: 0,
-        }
-    }
-
     /// Returns the number that enters the flow label beside the two ends: another one after each timeout (RFC
     /// 6438).
     #[inline]

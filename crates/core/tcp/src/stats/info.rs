@@ -4,7 +4,7 @@ use base::{Duration, Rate, Seq};
 use cc::Window;
 use wire::tcp::EcnBytes;
 
-use crate::{Limit, Limited, ReassemblyInfo, ReceiveLimit, State};
+use crate::{Limit, Limited, ReceiveLimit, State};
 
 /// Everything TCP_INFO shows, and more (RFC 4898 terms).
 #[derive(Clone, Copy, Debug)]
@@ -194,4 +194,20 @@ pub struct AccEcnInfo {
     pub mangled: bool,
     /// We no longer send counters: segments with them were lost.
     pub option_blocked: bool,
+}
+
+/// Figures of a connection's queue of out-of-order data.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ReassemblyInfo {
+    /// Runs held, each between two holes.
+    pub runs: u16,
+    /// Their bytes.
+    pub bytes: u32,
+    /// Bytes of memory that they occupy: whole chunks, those of holes included, and what is noted about them.
+    pub memory: u32,
+    /// Most runs, when something last came out of order; 0 while nothing is missing. The bytes are bounded by
+    /// [`Info::rcv_wnd`].
+    pub limit: u16,
+    /// Segments refused ever.
+    pub refused: u32,
 }

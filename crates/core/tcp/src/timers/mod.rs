@@ -10,8 +10,8 @@ use base::{Duration, Instant};
 use cc::Signal;
 
 use crate::connection::{Bits, Connection};
+use crate::due::Due;
 use crate::options::Switch;
-use crate::output::Due;
 use crate::timers::deadlines::after;
 use crate::timers::rtt::{backed_off, nanos};
 use crate::{Config, Cx, Error, Incident, State};

@@ -8,11 +8,12 @@ use super::AccEcn;
 use super::receiver::Room;
 use super::sender::Feedback;
 use crate::connection::{Bits, Connection};
+use crate::due::Due;
 use crate::ecn::WRITER;
-use crate::handshake::scale::ts_before;
 use crate::mtu::path::ACCECN_LEN;
-use crate::output::{Due, TxPlan};
+use crate::scale::ts_before;
 use crate::stats::info::{AccEcnInfo, OptionSeen};
+use crate::transmit::TxPlan;
 use crate::{Config, Cx, Transmit, TransmitClass};
 
 /// ECT(0) and ECT(1) in the IP header's last two bits (RFC 3168, section 5).

@@ -8,8 +8,8 @@ use wire::tcp::{Flags, Segment};
 use super::AccEcn;
 use super::receiver::Telling;
 use crate::connection::{Bits, Connection, NOTHING};
+use crate::due::Due;
 use crate::ecn::WRITER;
-use crate::output::Due;
 use crate::{Config, Cx, Error, State};
 
 /// Timeouts of our SYN, or of our SYN-ACK, after which it does without ECN.

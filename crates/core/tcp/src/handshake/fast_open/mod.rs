@@ -24,7 +24,7 @@ use cc::{Control, Controller};
 use wire::tcp::{FastOpen, Flags, Segment};
 
 use crate::connection::{Bits, Connection};
-use crate::output::Due;
+use crate::due::Due;
 use crate::{Config, Counters, Cx, Events, Open, State};
 
 pub use cache::FastOpenCache;

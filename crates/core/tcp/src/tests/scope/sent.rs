@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use base::Seq;
 
 use super::{Universe, explore, large};
-use crate::sender::sent::{Cursor, Sent, TxTimes};
+use crate::buffers::sent::{Cursor, Sent, TxTimes};
 
 /// Enough that memory never runs out: that case has a test of its own.
 const MOST: u32 = 1000;

@@ -22,7 +22,7 @@ impl Due {
     /// The acknowledgment of a SYN-ACK, alone and before anything else.
     pub(crate) const GREETING: Due = Due(128);
     /// Output that precedes all other.
-    pub(super) const FIRST: Due = Due(Due::RST.0 | Due::SYN.0 | Due::GREETING.0);
+    pub(crate) const FIRST: Due = Due(Due::RST.0 | Due::SYN.0 | Due::GREETING.0);
 
     #[inline]
     pub(crate) fn has(self, one: Due) -> bool {

@@ -3,8 +3,8 @@
 use base::{FlowKey, Seq};
 
 use crate::bits::Bits;
-use crate::handshake::scale::shift_for;
 use crate::options::{PackedOptions, Switch};
+use crate::scale::shift_for;
 use crate::{Config, HostHint, SocketOptions};
 
 /// Initial state that settings and options decide, for any peer.

@@ -20,7 +20,7 @@ use wire::tcp::Pieces;
 
 use crate::buffers::pool::{CHUNK, Pool};
 use crate::connection::{Bits, Connection};
-use crate::output::Due;
+use crate::due::Due;
 use crate::{Cx, DropReason, Events, State};
 
 crate::bits::writer!(COUNTED);
