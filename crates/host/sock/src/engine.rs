@@ -169,10 +169,7 @@ impl<T: Transport> Engine<T> {
             return Err(Errno::EINVAL);
         }
         let local = in_family(family, v6_only, local)?;
-        let bound = match free {
-            false => self.core.bind(local, reuse_addr, reuse_port, v6_only)?,
-            true => self.core.bind_free(local, reuse_addr, reuse_port, v6_only)?,
-        };
+        let bound = self.core.bind(local, reuse_addr, reuse_port, v6_only, free)?;
         // As on Linux, a socket at one IPv6 address takes no IPv4.
         let v6_only = family == Family::V6 && !bound.addr.is_v4() && !bound.addr.is_unspecified();
         match &mut self.object_mut(fd)?.kind {
@@ -541,7 +538,7 @@ impl<T: Transport> Engine<T> {
         self.core.close_listener(self.now, id);
         // Its own port, whatever connections it has accepted there.
         let any = (settings.reuse_port, settings.v6_only);
-        settings.bound = Some(self.core.bind_free(local, true, any.0, any.1)?);
+        settings.bound = Some(self.core.bind(local, true, any.0, any.1, true)?);
         self.object_mut(fd)?.kind = Kind::Fresh(Box::new(settings));
         let edge = self.readiness(index);
         self.mark(index, edge | Ready::IN);

@@ -13,15 +13,14 @@ use tcp::{FastOpenKeys, Hints, Info, ReadError, Report, Shutdown, SocketOptions,
 ///
 /// Owners are the descriptors' objects; events come back to them by name.
 pub trait Transport: Send {
-    /// See [`Core::bind`].
-    fn bind(&mut self, local: Endpoint, addr: bool, port: bool, v6_only: bool) -> Result<Endpoint, OpError>;
-    /// See [`Core::bind_free`].
-    fn bind_free(
+    /// See [`Core::bind`], and [`Core::bind_free`] if it is to be free.
+    fn bind(
         &mut self,
         local: Endpoint,
         addr: bool,
         port: bool,
         v6_only: bool,
+        free: bool,
     ) -> Result<Endpoint, OpError>;
     /// See [`Core::unbind`].
     fn unbind(&mut self, local: Endpoint);
@@ -207,8 +206,6 @@ impl Transport for Core {
     }
 
     forward! {
-        bind(local: Endpoint, addr: bool, port: bool, v6_only: bool) -> Result<Endpoint, OpError>;
-        bind_free(local: Endpoint, addr: bool, port: bool, v6_only: bool) -> Result<Endpoint, OpError>;
         unbind(local: Endpoint);
         listen(now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError>;
         set_backlog(id: ListenerId, backlog: u32);
@@ -243,6 +240,21 @@ impl Transport for Core {
         readable -> u32;
         writable -> u32;
         options -> SocketOptions;
+    }
+
+    fn bind(
+        &mut self,
+        local: Endpoint,
+        addr: bool,
+        port: bool,
+        v6_only: bool,
+        free: bool,
+    ) -> Result<Endpoint, OpError> {
+        if free {
+            self.bind_free(local, addr, port, v6_only)
+        } else {
+            Core::bind(self, local, addr, port, v6_only)
+        }
     }
 
     fn state(&self, id: ConnId) -> State {

@@ -92,7 +92,7 @@ impl<T: Transport> Engine<T> {
         self.mark(index, edges(Events::ERROR));
         if let Some(bound) = bound.filter(|_| kept.is_none()) {
             // Its own port, whatever is left of the connection.
-            let bound = self.core.bind_free(bound, true, any.0, any.1)?;
+            let bound = self.core.bind(bound, true, any.0, any.1, true)?;
             self.descriptors.fresh_mut(fd)?.bound = Some(bound);
         }
         Ok(())

@@ -28,18 +28,9 @@ impl Transport for Remote {
         reuse_addr: bool,
         reuse_port: bool,
         v6_only: bool,
+        free: bool,
     ) -> Result<Endpoint, OpError> {
-        self.reserve(Call::Bind { local, reuse_addr, reuse_port, v6_only, free: false })
-    }
-
-    fn bind_free(
-        &mut self,
-        local: Endpoint,
-        reuse_addr: bool,
-        reuse_port: bool,
-        v6_only: bool,
-    ) -> Result<Endpoint, OpError> {
-        self.reserve(Call::Bind { local, reuse_addr, reuse_port, v6_only, free: true })
+        self.reserve(Call::Bind { local, reuse_addr, reuse_port, v6_only, free })
     }
 
     fn unbind(&mut self, local: Endpoint) {
