@@ -38,6 +38,7 @@ const FOLDERS: &[(&str, &str)] = &[
          < output",
     ),
     ("stack", "tables < tx < net < rx"),
+    ("sock", "settings < engine < options < boundary < metrics < tree < runner < paired < open < control"),
     ("pio", "netlink < ports < group < layers < packet < pcap < shm < tap < xdp < dpdk < open"),
     ("preload", "relay < epoll"),
 ];

@@ -39,3 +39,10 @@ impl Clock for SystemClock {
         Instant::from_secs(1) + self.origin.elapsed()
     }
 }
+
+/// Time since 1970, as captures are dated.
+#[allow(clippy::disallowed_methods, reason = "an API is where time enters")]
+pub(crate) fn wall_clock() -> Instant {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Instant::ZERO + since.unwrap_or_default()
+}

@@ -10,10 +10,9 @@
 
 mod blackbox;
 mod capture;
-pub(crate) mod connections;
+mod connections;
 mod places;
 
-pub(crate) use capture::wall_clock;
 pub use places::Places;
 
 use crate::Engine;
@@ -356,7 +355,7 @@ pub fn stats(engine: &mut Engine) -> Value {
     let (spun, slept) = (engine.load.spun(), engine.load.slept(now));
     let (wakes, events, jobs) = (engine.load.wakes(), engine.load.events, engine.load.jobs);
     let core = engine.core();
-    connections::settle_limits(core, now);
+    metrics::settle_limits(core, now);
     let blackbox = core.probe::<trace::blackbox::BlackBox>().map(|(_, box_)| {
         let (written, lost) = box_.files().map_or((0, 0), trace::blackbox::Files::counts);
         json!({

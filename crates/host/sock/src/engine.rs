@@ -1,10 +1,13 @@
 //! One core's stack with descriptors on top: what direct mode calls under its lock and paired mode owns on its
 //! thread. Nothing here blocks; a call that would have to gives EAGAIN (or EINPROGRESS) and the API waits.
 
+pub(crate) mod busy_poll;
 mod disconnect;
 mod epoll;
 mod fast_open;
+mod load;
 mod messages;
+pub(crate) mod waiting;
 
 pub(crate) use fast_open::Begun;
 pub(crate) use messages::sof;
@@ -14,18 +17,18 @@ use crate::clock::Clock;
 use crate::descriptors::Descriptors;
 use crate::object::{Extras, Kind, Listener, Object, Settings, Stream};
 use crate::pipe::Pipe;
-use crate::runner::busy_poll::BusyPoll;
-use crate::runner::load::Load;
-use crate::runner::waiting::Waiting;
 use crate::sockets::{Family, Fd, Ready};
 use crate::transport::Transport;
 use crate::watch::{NO_WATCH, Watches};
 use base::{Addr, Duration, Endpoint, Instant, Slab};
+use busy_poll::BusyPoll;
+use load::Load;
 use stack::{ConnId, Connect, Core, FastOpenListen, Listen, ListenerId, Notice};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use tcp::{Events, Hints, Shutdown, State};
+use waiting::Waiting;
 
 /// epoll sets nest at most this deep (Linux says 5).
 const NEST_MAX: u32 = 5;

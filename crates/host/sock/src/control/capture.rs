@@ -2,10 +2,10 @@
 
 use super::refuse;
 use crate::clients::Answer;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SystemClock, wall_clock};
 use crate::net::Stack;
 use crate::open::Tap;
-use base::{Duration, Instant};
+use base::Duration;
 use std::io::Write;
 use wire::pcap::LinkType;
 
@@ -73,11 +73,4 @@ fn record(
     };
     taps.iter().for_each(|tap| tap.switch.stop());
     result
-}
-
-/// Time since 1970, as captures are dated.
-#[allow(clippy::disallowed_methods, reason = "an API is where time enters")]
-pub(crate) fn wall_clock() -> Instant {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    Instant::ZERO + since.unwrap_or_default()
 }

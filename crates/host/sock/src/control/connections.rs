@@ -5,9 +5,6 @@ use serde_json::{Value, json};
 use stack::{Core, Row};
 use tcp::{Info, Limit};
 
-/// Cores with more connections than this are not walked through for figures: it would take too long.
-pub(crate) const WALKED: usize = 4_096;
-
 /// Every listener, connection and TIME-WAIT entry of a core.
 pub(super) fn rows(core: &Core, now: Instant) -> Vec<Value> {
     let mut rows = Vec::new();
@@ -25,13 +22,6 @@ pub(super) fn rows(core: &Core, now: Instant) -> Vec<Value> {
         });
     });
     rows
-}
-
-/// Brings the counters of limited time up to date, unless there are too many connections.
-pub(crate) fn settle_limits(core: &mut Core, now: Instant) {
-    if core.connections() <= WALKED {
-        core.settle_limits(now);
-    }
 }
 
 fn connection(conn: &tcp::Connection, core: &Core, now: Instant) -> Value {

@@ -1,7 +1,19 @@
 //! How many connections wait for what at this moment.
 
 use super::Sample;
+use base::Instant;
+use stack::Core;
 use tcp::{Info, Limit, ReceiveLimit};
+
+/// Cores with more connections than this are not walked through for figures: it would take too long.
+pub(super) const WALKED: usize = 4_096;
+
+/// Brings the counters of limited time up to date, unless there are too many connections.
+pub(crate) fn settle_limits(core: &mut Core, now: Instant) {
+    if core.connections() <= WALKED {
+        core.settle_limits(now);
+    }
+}
 
 #[derive(Default)]
 pub(super) struct Limits {

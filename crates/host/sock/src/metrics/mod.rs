@@ -6,13 +6,13 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use limits::settle_limits;
 pub use serve::{Serving, serve};
 
 use crate::Engine;
-use crate::control::connections;
 use crate::net::Stack;
 use histogram::Histogram;
-use limits::Limits;
+use limits::{Limits, WALKED};
 use stack::{Figure, Row};
 use std::fmt::Write;
 use trace::blackbox::{BlackBox, Files};
@@ -83,7 +83,7 @@ fn look(engine: &mut Engine) -> Told {
     let (spun, slept) = (engine.load.spun(), engine.load.slept(now));
     let (wakes, events, jobs) = (engine.load.wakes(), engine.load.events, engine.load.jobs);
     let core = engine.core();
-    connections::settle_limits(core, now);
+    settle_limits(core, now);
     let mut samples = Vec::new();
     let tcp = core.tcp_counters();
     let rows = tcp::Counters::ROWS.iter().zip(tcp.values());
@@ -128,7 +128,7 @@ fn look(engine: &mut Engine) -> Told {
         ]);
     }
     let mut histograms = Vec::new();
-    if core.connections() <= connections::WALKED {
+    if core.connections() <= WALKED {
         let [mut rtt, mut bytes] = Histogram::of_connections();
         let mut limits = Limits::default();
         core.for_each(now, &mut |row| {

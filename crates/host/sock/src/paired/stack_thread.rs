@@ -6,7 +6,7 @@ use super::message::RingPool;
 use super::worker::Worker;
 use crate::cpu::{only_cpu, pin_to};
 use crate::engine::Engine;
-use crate::runner::busy_poll::BusyPoll;
+use crate::engine::busy_poll::BusyPoll;
 use crate::runner::{Machine, Park, Runner, Threads, watchdog};
 use crate::{Errno, Fd};
 use base::{Duration, Instant};

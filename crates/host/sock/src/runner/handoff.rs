@@ -10,9 +10,9 @@
 //!
 //! Where several others are woken the leader stays: then they need not wait for each other.
 //!
-//! [`Waiting::wake_willing`]: super::waiting::Waiting::wake_willing
+//! [`Waiting::wake_willing`]: crate::engine::waiting::Waiting::wake_willing
 
-use super::waiting::Rung;
+use crate::engine::waiting::Rung;
 
 /// Handoffs for the same thread, one after the other, after which a leader makes way for it.
 const MAKES_WAY_AFTER: u8 = 4;

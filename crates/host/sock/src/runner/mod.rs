@@ -17,23 +17,21 @@
 //!
 //! A leader that only ever wakes the same other thread makes way for it (`handoff`).
 
-pub(crate) mod busy_poll;
 pub(crate) mod deputy;
 mod external_loop;
 mod handoff;
 mod lead;
-pub(crate) mod load;
 mod machine;
 mod park;
 mod pinned;
 #[cfg(test)]
 mod tests;
-pub(crate) mod waiting;
 pub(crate) mod watchdog;
 mod watchdog_interval;
 
 use crate::Errno;
 use crate::engine::Engine;
+use crate::engine::waiting::Waiting;
 use crate::sockets::{EpollEvent, EpollOp, Fd};
 use crate::syscalls::Mode;
 use crate::transport::Transport as _;
@@ -56,7 +54,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use tcp::State;
-use waiting::Waiting;
 use watchdog_interval::Watchdog;
 
 /// Longest sleep of the leader: an interface that went away wakes no thread.

@@ -1,8 +1,8 @@
 //! `net.inet.siftr`: a line about a connection for each of its packets, turned on and off while they flow.
 
 use super::{Access, Branch, Cores, Node, TreeError};
+use crate::clock::wall_clock;
 use crate::clock::{Clock, SystemClock};
-use crate::control::wall_clock;
 use crate::net::Stack;
 use crate::settings::Settings;
 use base::{Duration, Instant};

@@ -7,7 +7,7 @@
 
 use super::super::Waiter;
 use super::super::lead::{Alarm, Lead, Rank};
-use super::super::waiting::Waiting;
+use crate::engine::waiting::Waiting;
 use ring::Sleeper;
 use std::collections::{HashSet, VecDeque};
 
