@@ -493,7 +493,7 @@ impl<T: Transport> Engine<T> {
         let done = self.shut(fd, how);
         if done != Err(Errno::ENOTSOCK) {
             // As on Linux it is an edge for whatever is ready, also where there is nothing to shut.
-            self.mark(self.index(fd)?, Ready::HUP);
+            self.wake(fd, Ready::HUP)?;
         }
         done
     }

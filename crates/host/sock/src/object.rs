@@ -18,11 +18,13 @@ pub(crate) struct Object {
     /// Descriptors that stand for it.
     pub(crate) refs: u32,
     pub(crate) nonblocking: bool,
+    /// Calls that woke whatever slept on it, modulo 256.
+    pub(crate) wakes: u8,
 }
 
 impl Object {
     pub(crate) fn new(kind: Kind) -> Self {
-        Object { kind, watches: NO_WATCH, refs: 1, nonblocking: false }
+        Object { kind, watches: NO_WATCH, refs: 1, nonblocking: false, wakes: 0 }
     }
 }
 

@@ -400,6 +400,7 @@ impl<T: Transport> Engine<T> {
                     }
                     self.tell_readable(fd)?;
                 }
+                Id::NotSentLowat => self.tell_writable(fd)?,
                 _ => {}
             }
             return Ok(());

@@ -445,16 +445,16 @@ fn receive_nothing<M: Mode>(mode: &M, fd: Fd, flags: RecvFlags) -> Result<usize,
         Err(Errno::EAGAIN) if !flags.dont_wait && !mode.lock().nonblocking(fd)? => {}
         done => return done,
     }
-    let (timeout, shut) = {
+    let (timeout, wakes) = {
         let engine = mode.lock();
-        (engine.extras(fd).recv, engine.is_write_shut(fd))
+        (engine.extras(fd).recv, engine.object(fd)?.wakes)
     };
     let ended = mode.wait_for_ready(Some(fd), timeout, |engine| {
         if engine.was_disconnected(fd) {
             return Err(Errno::EPIPE);
         }
         let ready = engine.readiness(engine.index(fd)?);
-        let ends = ready.any(Ready::IN | Ready::ERR | Ready::HUP) || engine.is_write_shut(fd) != shut;
+        let ends = ready.any(Ready::IN | Ready::ERR | Ready::HUP) || engine.object(fd)?.wakes != wakes;
         if ends { Ok(0) } else { Err(Errno::EAGAIN) }
     });
     match ended {
@@ -601,11 +601,6 @@ impl<T: Transport> Engine<T> {
                 return Ok(taken);
             }
         }
-    }
-
-    /// Was the sending side shut?
-    fn is_write_shut(&self, fd: Fd) -> bool {
-        self.stream(fd).is_ok_and(|stream| self.core.write_closed(stream.conn))
     }
 
     /// Returns true if nothing more will arrive, or no call waits for more: the receiving side is shut.

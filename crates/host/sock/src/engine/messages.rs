@@ -4,7 +4,7 @@
 use super::{Engine, edges};
 use crate::Errno;
 use crate::object::{Dates, Extras, Kind};
-use crate::sockets::{ErrorReport, Fd, Received, SendFlags};
+use crate::sockets::{ErrorReport, Fd, Ready, Received, SendFlags};
 use crate::transport::Transport;
 use tcp::{Events, Hints, Report, Stamps};
 
@@ -151,6 +151,20 @@ impl<T: Transport> Engine<T> {
         if enough || self.core.peer_closed(conn) {
             self.mark(object, edges(Events::READABLE));
         }
+        Ok(())
+    }
+
+    /// Makes room to send an edge again, as each setting of TCP_NOTSENT_LOWAT does on Linux.
+    pub(crate) fn tell_writable(&mut self, fd: Fd) -> Result<(), Errno> {
+        let has_room = self.peer_addr(fd).is_err() || self.tells_room(fd);
+        if has_room { self.wake(fd, edges(Events::WRITABLE)) } else { Ok(()) }
+    }
+
+    /// Wakes whatever sleeps on a socket: watches that look for any of `edges`, and reads of nothing.
+    pub(super) fn wake(&mut self, fd: Fd, edges: Ready) -> Result<(), Errno> {
+        let object = self.object_mut(fd)?;
+        object.wakes = object.wakes.wrapping_add(1);
+        self.mark(self.index(fd)?, edges);
         Ok(())
     }
 

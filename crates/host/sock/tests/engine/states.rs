@@ -209,11 +209,22 @@ fn an_edge_comes_with_each_change_that_linux_wakes_for() {
     let mark: Change = |w, fd, _| {
         w.client.setsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &1_i32.to_ne_bytes()).unwrap();
     };
+    let unsent_mark: Change = |w, fd, _| {
+        w.client.setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &0_i32.to_ne_bytes()).unwrap();
+    };
     // What is watched for, what comes before, the change, and the bits of which a watch is told, whichever changed.
-    let changes: [(&str, u32, [Change; 2], Change, u32); 11] = [
+    let changes: [(&str, u32, [Change; 2], Change, u32); 13] = [
         ("a low-water mark", OUT | IN, [nothing; 2], mark, 0),
         ("a low-water mark, and data is there", OUT | IN, [data, nothing], mark, OUT | IN),
         ("a low-water mark behind a FIN", OUT | IN, [fin, nothing], mark, OUT | IN),
+        ("a mark of what is not sent", OUT, [nothing; 2], unsent_mark, OUT),
+        (
+            "a mark of what is not sent, behind the last ACK",
+            OUT,
+            [close, shut_writes],
+            unsent_mark,
+            OUT | HUP,
+        ),
         ("nothing", OUT, [nothing; 2], nothing, 0),
         ("data", OUT, [nothing; 2], data, 0),
         ("data, and urgent data is watched for", OUT | PRI, [nothing; 2], data, OUT),
