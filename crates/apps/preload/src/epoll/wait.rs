@@ -1,6 +1,6 @@
 //! Waiting for the events of a set.
 
-use super::{told_as, waited_for};
+use super::{has_part_below, told_as, waited_for};
 use crate::boundary::{Outcome, Refused, answered, errno, guard, inside, is_inside, set_errno};
 use crate::description::{Description, Kind, NONE};
 use crate::real;
@@ -417,11 +417,18 @@ unsafe fn wait_on(
 /// `n` events, and behind them `more` of the other side. A listener or a set that is ready on both sides is one event.
 unsafe fn merged(set: &Held, events: *mut epoll_event, n: usize, more: usize) -> c_int {
     let mut kept = n;
+    if more == 0 {
+        return kept as c_int;
+    }
+    let mut on_both = set.more().watches.clone();
+    on_both.retain(|watch| {
+        table::named(watch.target, watch.fd).is_some_and(|(target, _)| has_part_below(&target))
+    });
     for at in n..n + more {
         // SAFETY: so many were filled in.
         unsafe {
             let event = events.add(at).read_unaligned();
-            let on_both = set.more().watches.iter().any(|watch| watch.data == event.u64);
+            let on_both = on_both.iter().any(|watch| watch.data == event.u64);
             let other = (0..n).find(|other| on_both && events.add(*other).read_unaligned().u64 == event.u64);
             match other.map(|other| events.add(other)) {
                 Some(other) => {
