@@ -59,7 +59,7 @@ struct Walk {
     read_shut: BTreeSet<File>,
     filled: BTreeSet<File>,
     stalled: BTreeSet<File>,
-    /// Of those that the peer has filled, the ones of which the program has read nothing since.
+    /// Of those that the peer has filled, the ones of which the program has not read a segment at once since.
     full: BTreeSet<File>,
     /// Connections that the program has filled.
     stuffed: BTreeSet<File>,
@@ -187,8 +187,8 @@ impl Walk {
                 let file = self.new_file(first);
                 self.plain.insert(file);
             }
-            // Nothing lets nothing go.
-            "send" if second == 0 || step.arg(3) == 9 => {}
+            // Nothing lets nothing go; a file is sent without its first byte.
+            "send" if second <= i64::from(step.arg(3) == 8) || step.arg(3) == 9 => {}
             "send" => {
                 if let Some(file) = self.slots.get(&first) {
                     match step.kind().contains("MSG_MORE") && !matches!(step.arg(3), 1 | 2 | 7 | 8) {
@@ -255,7 +255,7 @@ impl Walk {
             "recv" | "drain" => {
                 let file = self.slots.get(&first).copied().filter(|_| !is_peek(step));
                 let all = if step.name == "drain" { i64::MAX } else { second };
-                file.filter(|_| all > 0).iter().for_each(|file| _ = self.full.remove(file));
+                file.filter(|_| all >= SEGMENT).iter().for_each(|file| _ = self.full.remove(file));
                 self.unread.extend(file.map(|file| (file, (self.unread(file) - all).max(0))));
             }
             "pipe" | "pair" => {
@@ -354,6 +354,8 @@ fn sets_mark(step: &Step) -> bool {
     is_it && !matches!(step.arg(4) as i32, 0 | 1)
 }
 
+/// Bytes of a segment, about: a read of less opens no window.
+const SEGMENT: i64 = 1_000;
 /// TCP_INQ, with its level.
 const TCP_INQ: (i64, i64) = (6, 36);
 /// IPV6_RTHDRDSTOPTS, with its level.
@@ -392,6 +394,11 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
             walk.relayed.extend(&files);
         }
         in_child = (in_child - 1).max(0);
+        if lines.iter().any(|line| *line == format!("{at}: all threads sleep")) {
+            // It was left out.
+            walk.of_step.push(files);
+            continue;
+        }
         let asleep = |file: &File, which: &dyn Fn(usize) -> bool| {
             sleepers.iter().any(|sleeper| {
                 sleeper.step < at

@@ -165,9 +165,9 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "room of a full connection",
         kind: CALLS,
-        key: "psend*, of a full connection: n | -1 EAGAIN",
-        reason: "A sender whose buffers are full takes more when an acknowledgment makes them grow. Linux delays one \
-                 (RFC 9293, section 3.8.6.3) that is sent at once here, so the peer had that room before.",
+        key: "psend*, of a full connection: ? | -1 EAGAIN",
+        reason: "A sender whose buffers are full takes more at an acknowledgment. Linux delays one, or has a read send \
+                 it (RFC 9293, section 3.8.6.3), that is sent at once here, so the peer had that room before.",
     },
     Row {
         name: "growth of a full send buffer",

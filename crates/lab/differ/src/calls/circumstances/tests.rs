@@ -57,6 +57,16 @@ fn a_close_under_a_sleeper_is_not_that_of_another_connection() {
 }
 
 #[test]
+fn a_step_for_which_no_thread_was_left_did_nothing() {
+    let rest: [(&str, &[i64]); 3] =
+        [("recv", &[0, 50, 0, 0, 0]), ("close", &[0]), ("recv", &[0, 5, 0, 0, 0])];
+    let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+    let of = |lines: [&str; 3]| circumstance(&steps, 9, &lines.map(str::to_owned), false);
+    assert_eq!(of(["7: asleep", "8: all threads sleep", "9: asleep"]), ", several reads asleep");
+    assert_eq!(of(["7: asleep", "8: 0", "9: -1 EBADF"]), "");
+}
+
+#[test]
 fn what_became_of_a_connection_is_known_to_the_calls_that_ask() {
     let rest: [(&str, &[i64]); 8] = [
         ("send", &[0, 5, 0x8000, 0, 0]),
@@ -79,7 +89,7 @@ fn what_became_of_a_connection_is_known_to_the_calls_that_ask() {
 /// Data that MSG_MORE holds back is seen by the peer and by what asks for it, until another send lets it go.
 #[test]
 fn data_held_back_explains_no_other_call() {
-    let rest: [(&str, &[i64]); 7] = [
+    let rest: [(&str, &[i64]); 8] = [
         ("send", &[0, 5, 0x8000, 0, 0]),
         ("psend", &[1, 5, 0]),
         ("recv", &[0, 5, 0, 0, 0]),
@@ -87,10 +97,14 @@ fn data_held_back_explains_no_other_call() {
         ("ioctl", &[0, 0x541b, 0, 0]),
         ("send", &[0, 5, 0, 0, 0]),
         ("precv", &[1]),
+        // All of a file but its first byte.
+        ("send", &[0, 1, 0, 8, 0]),
     ];
-    let steps = steps(&[&BEGIN[..], &rest[..]].concat());
-    let of = |at: usize| circumstance(&steps[..=at], at, &[format!("{at}: 0")], false);
-    assert_eq!([9, 10, 11, 13].map(of), ["", ", data held back", "", ""]);
+    let mut steps = steps(&[&BEGIN[..], &rest[..]].concat());
+    let of = |steps: &[Step], at: usize| circumstance(&steps[..=at], at, &[format!("{at}: 0")], false);
+    assert_eq!([9, 10, 11, 13].map(|at| of(&steps, at)), ["", ", data held back", "", ""]);
+    steps.swap(12, 14);
+    assert_eq!(of(&steps, 13), ", data held back");
 }
 
 #[test]
@@ -197,15 +211,15 @@ fn a_listener_that_is_let_go_takes_its_queue_along() {
 }
 
 #[test]
-fn a_connection_is_full_until_the_program_reads() {
+fn a_connection_is_full_until_the_program_reads_a_segment() {
     let rest: [(&str, &[i64]); 8] = [
         ("pstuff", &[0]),
         ("psend", &[0, 5, 0]),
         ("accept", &[0, 1, 1, 0]),
-        ("recv", &[1, 5, 2, 0, 0]),
-        ("recv", &[1, 0, 0, 0, 0]),
+        ("recv", &[1, 1000, 2, 0, 0]),
+        ("recv", &[1, 100, 0, 0, 0]),
         ("psend", &[0, 5, 0]),
-        ("recv", &[1, 5, 0, 0, 0]),
+        ("recv", &[1, 1000, 0, 0, 0]),
         ("psend", &[0, 5, 0]),
     ];
     let steps = steps(&[&QUEUED[..], &rest[..]].concat());
