@@ -45,10 +45,11 @@ pub unsafe fn value_of<'a>(level: c_int, name: c_int, value: *const c_void, len:
         _ => VALUE_MAX,
     };
     let len = len.min(most);
-    // NULL is 0 for an option of IPv6 that is a number, and less than a number is not looked at.
-    let is_unread = value.is_null() && most == size_of::<c_int>() || len < size_of::<c_int>();
+    // NULL is 0 for an option of IPv6 that is a number or unknown, and less than a number is not looked at.
+    let is_number = shape.is_none() || most == size_of::<c_int>();
+    let is_unread = value.is_null() && is_number || len < size_of::<c_int>();
     if is_unread && level == libc::IPPROTO_IPV6 {
-        return Ok(&[0; size_of::<c_int>()][..len]);
+        return Ok(&[0; size_of::<c_int>()][..len.min(size_of::<c_int>())]);
     }
     // SAFETY: as the caller vouches.
     unsafe {
