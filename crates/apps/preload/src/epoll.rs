@@ -24,7 +24,7 @@ use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
 pub(crate) use turns::Turns;
 pub(crate) use wait::{Watching, forked, pwait, pwait2, wait_ms};
-use watch::ONCE;
+use watch::{GONE, ONCE};
 pub(crate) use watch::{Watch, Watcher, interest};
 
 unsafe fn change(
@@ -141,9 +141,14 @@ fn shot_of(set: &Held, fd: c_int, target: &Held) -> u64 {
 fn told_as(set: &Held, epfd: c_int, word: u64) -> Option<u64> {
     let told = {
         let mut more = set.more();
-        let Some(watch) = more.watches.iter_mut().find(|watch| watch.shot == Some(word)) else {
+        let Some(at) = more.watches.iter().position(|watch| watch.shot == Some(word)) else {
             return Some(word);
         };
+        if more.watches[at].target == GONE {
+            more.watches.remove(at);
+            return None;
+        }
+        let watch = &mut more.watches[at];
         if std::mem::replace(&mut watch.fired, true) {
             return None;
         }
@@ -375,16 +380,21 @@ pub(crate) fn is_apart(stack: &Stack, target: &Held) -> Outcome<()> {
     Ok(())
 }
 
-/// The socket is the kernel's from now on, whose sets know it by the program's word. One whose one event was told by
-/// the stack is told of again: no set can be made to wait for it to be modified.
+/// The socket is the kernel's from now on, whose sets know it by the program's word. One whose one event was told here
+/// is told of when it is modified: until then its registration asks for a hang-up alone, and that is dropped.
 pub(crate) fn becomes_kernels(target: &Held) {
-    for (_, number, watch) in watchers(target).into_iter().filter(|(.., watch)| watch.shot.is_some()) {
-        let op = if watch.fired { libc::EPOLL_CTL_ADD } else { libc::EPOLL_CTL_MOD };
-        if watch.fired || !watch.has_fired(number) {
-            let mut event = epoll_event { events: watch.events, u64: watch.data };
-            // SAFETY: an event of this frame's.
-            unsafe { real::epoll_ctl(number, op, watch.fd, &raw mut event) };
+    for (set, number, watch) in watchers(target) {
+        let Some(word) = watch.shot else { continue };
+        let (op, mut event) = match watch.fired {
+            true => (libc::EPOLL_CTL_ADD, epoll_event { events: ONCE, u64: word }),
+            false if watch.has_fired(number) => continue,
+            false => (libc::EPOLL_CTL_MOD, epoll_event { events: watch.events, u64: watch.data }),
+        };
+        if watch.fired {
+            set.more().watches.push(Watch { target: GONE, data: word, ..watch });
         }
+        // SAFETY: an event of this frame's.
+        unsafe { real::epoll_ctl(number, op, watch.fd, &raw mut event) };
     }
     forget(target);
 }

@@ -6,6 +6,8 @@ use sock::Ready;
 /// EPOLLWAKEUP: nothing of ours suspends the machine.
 const WAKEUP: u32 = 1 << 29;
 pub(super) const ONCE: u32 = libc::EPOLLONESHOT as u32;
+/// The target of an entry that is the kernel's, whose one event was told before: no description has this name.
+pub(super) const GONE: usize = 0;
 
 /// Bits as the stack knows them.
 pub(crate) fn interest(bits: u32) -> Ready {
