@@ -23,7 +23,8 @@ macro_rules! on_descriptors {
 ($of:ident) => { $of! {
     "the address decides whose the socket becomes: a loopback address (but for `loopback=all`), or one that is not \
      the link's, leaves it to the kernel. Of what becomes ours the kernel's socket is bound on the loopback, so a \
-     port that is taken is EADDRINUSE here."
+     port that is taken is EADDRINUSE here; without SO_REUSEADDR it is taken as long as a connection of the stack has \
+     it, TIME-WAIT included."
     bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int => sockets::bind;
     "a connection of the link or of the loopback, whichever waits."
     accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int => accept::accept;

@@ -77,6 +77,7 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
                 unsafe { real::bind(fd, addr, len) }
             });
         }
+        Some(named) if is_taken(fd, named) => return Err(Refused(libc::EADDRINUSE)),
         Some(_) => {
             // Beside the loopback the port stays free in the kernel, for the link to take.
             fasten(held, fd, true);
@@ -94,6 +95,18 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
     }
     // SAFETY: the caller's arguments.
     answered(unsafe { real::bind(fd, addr, len) })
+}
+
+/// Returns true if a connection of the stack keeps the address from a new socket, as one of the kernel's would.
+fn is_taken(fd: c_int, named: SocketAddr) -> bool {
+    let is_unset = |name| kernel::number(fd, libc::SOL_SOCKET, name) == Some(0);
+    let is_bound = || kernel::name(fd).is_none_or(|name| name.port() != 0);
+    stack::opened().is_some_and(|stack| {
+        stack.runner.is_used(named.into(), kernel::is_v6_only(fd))
+            && is_unset(libc::SO_REUSEADDR)
+            && is_unset(libc::SO_REUSEPORT)
+            && !is_bound()
+    })
 }
 
 /// Returns the error of bind on a socket that has a name: EINVAL, unless the kernel refuses the address to any. An

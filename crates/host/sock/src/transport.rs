@@ -22,6 +22,8 @@ pub trait Transport: Send {
         v6_only: bool,
         free: bool,
     ) -> Result<Endpoint, OpError>;
+    /// See [`Core::is_used`].
+    fn is_used(&mut self, local: Endpoint, v6_only: bool) -> bool;
     /// See [`Core::unbind`].
     fn unbind(&mut self, local: Endpoint);
     /// See [`Core::listen`].
@@ -206,6 +208,7 @@ impl Transport for Core {
     }
 
     forward! {
+        is_used(local: Endpoint, v6_only: bool) -> bool;
         unbind(local: Endpoint);
         listen(now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError>;
         set_backlog(id: ListenerId, backlog: u32);

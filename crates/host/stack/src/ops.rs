@@ -196,6 +196,17 @@ impl Core {
         self.ports.bind(self.port.io.as_mut(), binding)
     }
 
+    /// Returns true if a connection, or what TIME-WAIT keeps of one, has this port at an address that `local` stands
+    /// for: then Linux binds nothing there without SO_REUSEADDR.
+    pub fn is_used(&self, local: Endpoint, v6_only: bool) -> bool {
+        let wanted = Binding { local, reuse_addr: false, reuse_port: false, v6_only, listening: false };
+        let is_there = |key: &FlowKey| key.local().port == local.port && wanted.covers(key.local().addr);
+        let mut live = self.conns.iter().filter(|(.., tcp)| tcp.state() != State::Closed);
+        self.ports.has_users(local.port)
+            && (live.any(|(.., tcp)| is_there(tcp.key()))
+                || self.time_waits.iter().any(|wait| is_there(&wait.key)))
+    }
+
     /// One address more, on a port that has its own; false if there are too many already.
     pub fn add_address(&mut self, own: OwnAddr) -> bool {
         self.ip.add_own(own)

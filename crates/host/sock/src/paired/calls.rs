@@ -33,6 +33,11 @@ impl Transport for Remote {
         self.reserve(Call::Bind { local, reuse_addr, reuse_port, v6_only, free })
     }
 
+    fn is_used(&mut self, local: Endpoint, v6_only: bool) -> bool {
+        (0..self.links.len())
+            .any(|link| matches!(self.call(link, Call::IsUsed { local, v6_only }), Ok(Reply::IsUsed(true))))
+    }
+
     fn unbind(&mut self, local: Endpoint) {
         self.links[0].tell(Command::Unbind(local));
     }

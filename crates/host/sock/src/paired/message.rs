@@ -85,6 +85,11 @@ pub(super) enum Call {
         /// The address need not be ours.
         free: bool,
     },
+    /// Do connections use this address?
+    IsUsed {
+        local: Endpoint,
+        v6_only: bool,
+    },
     /// `credit` connections may be accepted before the first [`Command::Credit`].
     Listen {
         request: Listen,
@@ -148,6 +153,7 @@ pub(super) enum Reply {
     Done(Result<(), OpError>),
     /// The local end, and bytes in the SYN.
     Begun(Result<(Endpoint, usize), OpError>),
+    IsUsed(bool),
     MaySend(bool),
     Keys(FastOpenKeys),
     Keyed(Result<(), KeyError>),

@@ -371,6 +371,11 @@ impl<M: Machine> Runner<M> {
         Mode::lock(self).apart(fd)
     }
 
+    /// See [`stack::Core::is_used`].
+    pub fn is_used(&self, local: Endpoint, v6_only: bool) -> bool {
+        Mode::lock(self).core.is_used(local, v6_only)
+    }
+
     /// Returns true of a socket that was never bound, whose connection was refused, reset or closed.
     pub fn is_over(&self, fd: Fd) -> bool {
         Mode::lock(self).is_over(fd)

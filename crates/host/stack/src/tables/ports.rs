@@ -63,7 +63,8 @@ impl Binding {
         self.covers(other.local.addr) || other.covers(self.local.addr)
     }
 
-    fn covers(&self, addr: Addr) -> bool {
+    /// Does it stand for this address?
+    pub(crate) fn covers(&self, addr: Addr) -> bool {
         let own = self.local.addr;
         own == addr || own.is_unspecified() && (own.is_v4() == addr.is_v4() || !own.is_v4() && !self.v6_only)
     }
@@ -174,6 +175,11 @@ impl Ports {
         if entry.users == 0 && entry.bound == 0 {
             self.idle(io, now, port);
         }
+    }
+
+    /// Do connections or TIME-WAIT entries use `port`?
+    pub(crate) fn has_users(&self, port: u16) -> bool {
+        self.port(port).users > 0
     }
 
     /// Other processes have `port` too: from now on the flows that begin and end there are told. False if they are

@@ -215,6 +215,7 @@ impl Worker {
                 false => core.bind(local, reuse_addr, reuse_port, v6_only),
                 true => core.bind_free(local, reuse_addr, reuse_port, v6_only),
             }),
+            Call::IsUsed { local, v6_only } => Reply::IsUsed(core.is_used(local, v6_only)),
             Call::Listen { request, credit } => Reply::Local(self.listen(core, now, link, request, credit)),
             Call::ConnectFast { id, mut request, no_cookie, data } => {
                 Reply::Begun(self.begin(link, id, &mut request, core, |core, request| {
