@@ -1,47 +1,25 @@
 //! The table of explained differences of both kinds of input. A difference that no row explains fails a run. The rows
 //! stand in the pages, too: `cargo xtask differ reasons` writes them there.
 
+mod multipath;
+mod row;
 mod rows;
 
-pub use rows::ROWS;
+pub use row::{CALLS, Kind, Row};
 
 use crate::progress::Counts;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Kind of input in which a difference is seen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Programs of socket calls.
-    Calls {
-        /// The rest of the program is compared as well.
-        goes_on: bool,
-    },
-    /// Peers that send packets.
-    Packets,
-}
-
-/// Programs of calls, as an argument of [`of`].
-pub const CALLS: Kind = Kind::Calls { goes_on: false };
-
-/// One explained difference.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Row {
-    /// Short name, shown with `--explain` and in counts.
-    pub name: &'static str,
-    /// Kind of input.
-    pub kind: Kind,
-    /// Pattern or predicate that recognises the difference. Calls: a pattern of `CALL, CIRCUMSTANCE: KERNEL | STACK`,
-    /// where `*` stands for any text. Packets: the name of a predicate (packets/explain.rs).
-    pub key: &'static str,
-    /// Why it is so: a section of an RFC, a setting, or a section of another page.
-    pub reason: &'static str,
+/// Returns all rows, in the order of the pages.
+fn all() -> impl Iterator<Item = &'static Row> {
+    rows::ROWS.iter().chain(multipath::ROWS)
 }
 
 /// Returns the rows of a kind.
 pub fn of(kind: Kind) -> impl Iterator<Item = &'static Row> {
     let is = move |row: &&Row| (row.kind == Kind::Packets) == (kind == Kind::Packets);
-    ROWS.iter().filter(is)
+    all().filter(is)
 }
 
 /// Returns the row whose predicate has this name.

@@ -80,6 +80,8 @@ struct Walk {
     reusing: BTreeSet<File>,
     /// Sockets that connect over the loopback to a listener in whose queue is a connection of the link.
     beside_queue: BTreeSet<File>,
+    /// Sockets that recvmmsg has read with bad pointers.
+    faulty: BTreeSet<File>,
     /// Sockets with IPV6_RTHDRDSTOPTS, and ports to which such ones connect.
     cut_off: BTreeSet<File>,
     cut_off_ports: BTreeSet<i64>,
@@ -253,7 +255,10 @@ impl Walk {
                 }
             }
             "recv" | "drain" => {
-                let file = self.slots.get(&first).copied().filter(|_| !is_peek(step));
+                let file = self.slots.get(&first).copied();
+                self.faulty
+                    .extend(file.filter(|_| step.name == "recv" && step.arg(3) == 5 && step.arg(4) != 0));
+                let file = file.filter(|_| !is_peek(step));
                 let all = if step.name == "drain" { i64::MAX } else { second };
                 file.filter(|_| all >= SEGMENT).iter().for_each(|file| _ = self.full.remove(file));
                 self.unread.extend(file.map(|file| (file, (self.unread(file) - all).max(0))));
@@ -555,6 +560,7 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
         () if name == "recv" && concerns(&walk.stamped_anew) => ", behind an option with _NEW",
         () if name == "recv" && concerns(&walk.counted) => ", TCP_INQ set meanwhile",
         () if asks_data(name) && concerns(&walk.short) => ", short of SO_RCVLOWAT",
+        () if name == "send" && concerns(&walk.faulty) => ", behind a recvmmsg of bad pointers",
         () => otherwise,
     }
 }

@@ -1,9 +1,9 @@
-//! The rows, in the order of the pages.
+//! The rows, in the order of the pages, but for those of Multipath TCP.
 
-use super::{CALLS, Kind, Row};
+use super::row::{CALLS, Kind, Row};
 
 /// All rows. A predicate is as narrow as its reason.
-pub const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     Row {
         name: "a call that sleeps holds its descriptor",
         kind: CALLS,
@@ -47,53 +47,19 @@ pub const ROWS: &[Row] = &[
         reason: "As `SIOCOUTQ` (RFC 9293, section 3.10.7.4): Linux counts what was not sent when the reset came.",
     },
     Row {
-        name: "the protocol of a Multipath TCP socket",
-        kind: Kind::Calls { goes_on: true },
-        key: "getsockopt SO_PROTOCOL, of Multipath TCP: 0 len ? 0x0601* | 0 len ? 0x0600*",
-        reason: "RFC 8684, section 3.7, has a host do without Multipath TCP where the other one does not have it. Here \
-                 a socket of IPPROTO_MPTCP is one of TCP from the beginning, and `SO_PROTOCOL` tells so.",
-    },
-    Row {
-        name: "ioctl of a Multipath TCP socket",
-        kind: Kind::Calls { goes_on: true },
-        key: "ioctl 0x????, of Multipath TCP: * | 0 0",
-        reason: "Linux's Multipath TCP has no `SIOCATMARK`, and its `FIONREAD` tells of a byte where there is no \
-                 connection. Here the socket is one of TCP (RFC 8684, section 3.7).",
-    },
-    Row {
-        name: "errors of options of a Multipath TCP socket",
-        kind: Kind::Calls { goes_on: true },
-        key: "?etsockopt *, of Multipath TCP: -1 E* | -1 E*",
-        reason: "Linux looks for the option and at the value in another order than for TCP, which the socket is here \
-                 (RFC 8684, section 3.7).",
-    },
-    Row {
-        name: "options of a Multipath TCP socket",
-        kind: Kind::Calls { goes_on: true },
-        key: "?etsockopt *, of Multipath TCP: -1 EOPNOTSUPP | *",
-        reason: "Linux knows few options of such a socket. Here it is one of TCP (RFC 8684, section 3.7), with all of \
-                 TCP's.",
-    },
-    Row {
-        name: "keepalive values of a Multipath TCP socket",
+        name: "a read over the edge of what is mapped",
         kind: CALLS,
-        key: "setsockopt TCP_KEEP*, of Multipath TCP: 0 | -1 EINVAL",
-        reason: "Linux looks at these values only when such a socket has a connection. Here it is one of TCP (RFC \
-                 8684, section 3.7), which looks at once.",
+        key: "re*, over the edge*:* ? | -1 EFAULT",
+        reason: "Linux reads packet by packet as they lie in its queue, where later ones are merged with earlier ones \
+                 or not, and returns what it had read before the fault. Here data has no such borders: what a read \
+                 would take is looked at first, and recv(2) takes nothing then (EFAULT).",
     },
     Row {
-        name: "reads of nothing from a Multipath TCP socket",
+        name: "an error behind the first message of recvmmsg",
         kind: CALLS,
-        key: "rec* of *, of Multipath TCP: *0 | -1 ENOTCONN",
-        reason: "Linux does not look at the state of such a socket for a read of nothing. Here it is one of TCP (RFC \
-                 8684, section 3.7), which does.",
-    },
-    Row {
-        name: "MSG_OOB of a Multipath TCP socket",
-        kind: CALLS,
-        key: "rec*MSG_OOB*, of Multipath TCP: *-1 ENOTCONN | *-1 EINVAL",
-        reason: "Linux does not look at the flag for such a socket. Here it is one of TCP (RFC 8684, section 3.7), of \
-                 which it is EINVAL where there is no urgent data.",
+        key: "s*, behind a recvmmsg of bad pointers: -1 EFAULT | *",
+        reason: "Linux keeps EFAULT of a later message as the socket's error, so a send fails with it. recvmmsg(2) \
+                 has it for the next call of recvmmsg, and here that finds the pointer itself.",
     },
     Row {
         name: "data held back by MSG_MORE",

@@ -436,3 +436,21 @@ fn a_later_wait_for_connections_and_pipes_is_of_both_kinds() {
     one[10].args[2] = 1;
     assert_eq!(of(&one, 13), "");
 }
+
+#[test]
+fn a_send_behind_a_recvmmsg_of_bad_pointers_is_known() {
+    let of = |how: i64, pointer: i64| {
+        let steps = steps(&[
+            ("plisten", &[1, 2, 8, 0]),
+            ("socket", &[0, 2, 1, 0]),
+            ("connect", &[0, 0, 2, -1]),
+            ("paccept", &[1, 0]),
+            ("psend", &[0, 3, 0]),
+            ("recv", &[0, 100, 256, how, pointer]),
+            ("send", &[0, 5, 0, 0, 0]),
+        ]);
+        circumstance(&steps, 6, &[], false)
+    };
+    let bad = [(5, 5), (5, 0), (4, 5)].map(|(how, pointer)| of(how, pointer));
+    assert_eq!(bad, [", behind a recvmmsg of bad pointers", "", ", bad pointers"]);
+}

@@ -41,6 +41,8 @@ fn rows_about_a_connection_explain_their_results_alone() {
         let key = format!("{call}, of Multipath TCP: flags 0 name 0 0 | -1 ENOTCONN");
         assert_eq!(name(&key).is_some(), explained, "{call}");
     }
+    let many = "recvmmsg, of length 0, of Multipath TCP: lens 0 2 | -1 ENOTCONN";
+    assert_eq!(name(many), Some("reads of nothing from a Multipath TCP socket"));
     let inq = "recvmsg, TCP_INQ set meanwhile: woke: flags 0 name 0 1 | woke: flags 0 name 0 cmsg 6:36 1";
     assert_eq!(name(inq), Some("TCP_INQ set while a read sleeps"));
     assert_eq!(name("recvmsg, TCP_INQ set meanwhile: woke: flags 0 name 0 1 | woke: -1 EAGAIN"), None);
@@ -52,6 +54,20 @@ fn rows_about_a_connection_explain_their_results_alone() {
     let oob = ", of Multipath TCP: -1 ENOTCONN | -1 EINVAL";
     assert_eq!(name(&format!("recv MSG_OOB{oob}")), Some("MSG_OOB of a Multipath TCP socket"));
     assert_eq!(name(&format!("recv MSG_PEEK{oob}")), None);
+    let v6 = ", of Multipath TCP: 0 len 4 0x00000000 | -1 EOPNOTSUPP";
+    let v6_of_v4 = "options of IPv6 of a Multipath TCP socket of IPv4";
+    assert_eq!(name(&format!("getsockopt IPV6_V6ONLY{v6}")), Some(v6_of_v4));
+    assert_eq!(name(&format!("getsockopt SO_KEEPALIVE{v6}")), None);
+    for told in ["1", "lens 1 1"] {
+        let key = |stack: &str| format!("recv, over the edge, bad pointers: {told} | {stack}");
+        assert_eq!(name(&key("-1 EFAULT")), Some("a read over the edge of what is mapped"));
+        assert_eq!(name(&key("2")), None);
+    }
+    assert_eq!(name("recv, over the edge, bad pointers: -1 EAGAIN | -1 EFAULT"), None);
+    assert_eq!(name("recv, unmapped, bad pointers: 1 | -1 EFAULT"), None);
+    let behind = "send, behind a recvmmsg of bad pointers: -1 EFAULT | 5";
+    assert_eq!(name(behind), Some("an error behind the first message of recvmmsg"));
+    assert_eq!(name("send, behind a recvmmsg of bad pointers: -1 EPIPE | 5"), None);
     let queue = "connect to the loopback, beside a queue of the link: asleep | 0";
     assert_eq!(name(queue), Some("two queues of a listener"));
     assert_eq!(name("connect to the loopback: asleep | 0"), None);
