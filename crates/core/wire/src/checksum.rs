@@ -100,28 +100,6 @@ impl Sum {
     }
 }
 
-/// Bytes one unrolled step takes.
-const BLOCK: usize = 32;
-
-/// Four independent sums of 64-bit words with end-around carry, so that the additions overlap.
-#[derive(Default)]
-struct Accumulator([u64; 4]);
-
-impl Accumulator {
-    #[inline(always)]
-    fn block(&mut self, block: &[u8]) {
-        for (sum, word) in self.0.iter_mut().zip(block.as_chunks::<8>().0) {
-            *sum = carry_add(*sum, u64::from_ne_bytes(*word));
-        }
-    }
-
-    #[inline(always)]
-    fn finish(self, tail: &[u8]) -> Sum {
-        let [a, b, c, d] = self.0;
-        finish(carry_add(carry_add(a, b), carry_add(c, d)), tail)
-    }
-}
-
 /// A sum of words and the bytes behind them.
 #[inline(always)]
 fn finish(mut sum: u64, tail: &[u8]) -> Sum {
@@ -172,23 +150,6 @@ fn carry_add(a: u64, b: u64) -> u64 {
 const fn carry_add32(a: u32, b: u32) -> u32 {
     let (sum, carry) = a.overflowing_add(b);
     sum + carry as u32
-}
-
-/// Copies `src` to the front of `dst` and sums it on the way: one pass over the payload.
-///
-/// # Panics
-/// If `dst` is shorter than `src`.
-pub fn copy_and_sum(src: &[u8], dst: &mut [u8]) -> Sum {
-    let dst = &mut dst[..src.len()];
-    let mut acc = Accumulator::default();
-    let mut from = src.chunks_exact(BLOCK);
-    let mut to = dst.chunks_exact_mut(BLOCK);
-    for (from, to) in (&mut from).zip(&mut to) {
-        to.copy_from_slice(from);
-        acc.block(from);
-    }
-    to.into_remainder().copy_from_slice(from.remainder());
-    acc.finish(from.remainder())
 }
 
 /// The pseudo header of an upper-layer packet of `len` bytes (RFC 9293, section 3.1; RFC 8200, section 8.1).

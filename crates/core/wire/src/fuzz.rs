@@ -1,7 +1,7 @@
 //! One function per parser that takes any bytes: it must not panic, and where something was read, writing it
 //! and reading it again must give the same. Property tests and fuzz targets call the same functions.
 
-use crate::checksum::{Sum, copy_and_sum, pseudo};
+use crate::checksum::{Sum, pseudo};
 use crate::packet::{self, Below, Checksum, Link};
 use crate::pcap::classic;
 use crate::tcp::{self, Header, Segment};
@@ -209,13 +209,9 @@ pub fn any_capture(data: &[u8]) {
 pub fn any_checksum(data: &[u8]) {
     let at = data.first().map_or(0, |first| usize::from(*first) % data.len());
     let (a, b) = data.split_at(at);
-    let mut copy = vec![0; data.len()];
-    let whole = copy_and_sum(data, &mut copy);
-    assert_eq!(copy, data);
     let glued = Sum::of(a).plus_at(a.len(), Sum::of(b));
     let residue = |sum: Sum| sum.fold() % 0xffff;
-    assert_eq!(residue(whole), residue(glued));
-    assert_eq!(whole.fold(), Sum::of(data).fold());
+    assert_eq!(residue(Sum::of(data)), residue(glued));
 }
 
 /// The bytes as the payload of a TCP packet of ours, and as everything above IP, both families.

@@ -61,9 +61,6 @@ fn every_length_and_alignment() {
         for len in 0..300 {
             let piece = &bytes[start..start + len];
             assert_eq!(Sum::of(piece).fold(), oracle(piece), "start {start} len {len}");
-            let mut copy = vec![0; len + 3];
-            assert_eq!(copy_and_sum(piece, &mut copy).fold(), oracle(piece), "start {start} len {len}");
-            assert_eq!(&copy[..len], piece);
         }
     }
 }
