@@ -110,6 +110,11 @@ impl Row {
         Row { verdict: Verdict::Differs(at, how), ..self }
     }
 
+    /// Refused as an option that the stack does not know.
+    const fn unknown(self, why: &'static str) -> Row {
+        self.refused("ENOPROTOOPT", why)
+    }
+
     const fn refused(self, errno: &'static str, why: &'static str) -> Row {
         Row { verdict: Verdict::Refused(errno, why), ..self }
     }
