@@ -100,7 +100,7 @@ impl Expectation {
     /// A run is missing or has failed.
     pub fn record(experiment: &Experiment, store: &Store, seeds: u64) -> Result<Expectation, SpecError> {
         let mut points = Vec::new();
-        for point in places(experiment)? {
+        for point in experiment.shown_points() {
             let digests = (1..=seeds).map(|seed| {
                 let digest = store.digest(&point, seed).map(str::to_owned);
                 digest.ok_or_else(|| missing(experiment, &point, seed))
@@ -134,7 +134,7 @@ impl Expectation {
     /// # Errors
     /// The experiment is another one now, or a run is missing or has failed.
     pub fn compare(&self, experiment: &Experiment, store: &Store) -> Result<Comparison, SpecError> {
-        let here: BTreeSet<Point> = places(experiment)?.into_iter().collect();
+        let here: BTreeSet<Point> = experiment.shown_points().into_iter().collect();
         let there: BTreeSet<Point> = self.points.iter().map(|expected| expected.at.clone()).collect();
         if (&self.experiment, &self.basis) != (&experiment.name, &experiment.basis()) || here != there {
             let (name, seeds) = (&experiment.name, self.seeds);
@@ -162,11 +162,6 @@ impl Expectation {
 
 fn missing(experiment: &Experiment, point: &Point, seed: u64) -> SpecError {
     SpecError(format!("{}: no run of seed {seed} at {}", experiment.name, describe(point)))
-}
-
-/// Every combination of an experiment.
-fn places(experiment: &Experiment) -> Result<Vec<Point>, SpecError> {
-    Ok(experiment.tasks(Some(1))?.into_iter().map(|task| task.point).collect())
 }
 
 /// All measures of a combination's first seeds.

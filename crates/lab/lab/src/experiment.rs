@@ -14,7 +14,7 @@ pub struct Experiment {
     /// The name it is run by.
     pub name: String,
     text: String,
-    table: toml::Table,
+    pub(crate) table: toml::Table,
     spec: Spec,
 }
 

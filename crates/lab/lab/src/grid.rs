@@ -93,7 +93,7 @@ impl Experiment {
     /// # Errors
     /// As [`Experiment::parse`]; too many combinations.
     pub fn with(&self, vary: &[Vary]) -> Result<(Experiment, usize), SpecError> {
-        let mut table = self.table()?;
+        let mut table = self.table.clone();
         let places = part(&mut table, "vary");
         for Vary { place, values } in vary {
             places.insert(place.clone(), Value::Array(values.clone()));
@@ -126,7 +126,7 @@ impl Experiment {
     /// # Errors
     /// The file varies a place that `point` does not name; as [`Experiment::parse`].
     pub fn only(&self, point: &Point) -> Result<Experiment, SpecError> {
-        let mut table = self.table()?;
+        let mut table = self.table.clone();
         list(&mut table, "check");
         list(&mut table, "plot");
         let places = part(&mut table, "vary");
@@ -150,15 +150,11 @@ impl Experiment {
     /// Stands for everything in the file that decides what a run with given parameters brings: the same as long as only
     /// what is varied, checked, drawn or said about it changes.
     pub fn basis(&self) -> String {
-        let mut table = self.table().expect("read before");
+        let mut table = self.table.clone();
         for key in ["title", "about", "seeds", "vary", "check", "plot"] {
             table.remove(key);
         }
         hex(table.to_string().as_bytes())
-    }
-
-    fn table(&self) -> Result<Table, SpecError> {
-        toml::from_str(self.text()).map_err(|error| SpecError(format!("{}: {error}", self.name)))
     }
 
     fn again(&self, table: &Table) -> Result<Experiment, SpecError> {
