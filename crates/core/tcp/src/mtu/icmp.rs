@@ -133,6 +133,8 @@ impl Connection {
             // What a timeout sent again was too large, too: it goes on from the beginning, in its window.
             let phase = self.phase();
             self.send_again(if phase == Phase::Timeout { phase } else { Phase::Resegment });
+            // What was too large is gone, and the timer counts for what leaves in its place.
+            self.arm_rtx(cx);
         } else {
             cx.counters.resegments_withheld += 1;
             let nxt = self.snd.nxt();

@@ -33,6 +33,19 @@ fn too_big_makes_segments_smaller_and_sends_them_again() {
     }
 }
 
+/// Segments in place of those that were too large have a whole timeout, as if they were the first.
+#[test]
+fn too_big_starts_the_timer_again() {
+    let mut rig = Setup::default().connected();
+    rig.write(&[1; 4000]).unwrap();
+    rig.sent();
+    let rto = rig.host.conn().info(rig.now).rto;
+    rig.pass(rto / 2);
+    icmp(&mut rig, IcmpError::TooBig { mtu: 1400 }, OURS + 1);
+    assert_eq!(rig.sent()[0].seq, OURS + 1);
+    assert_eq!(rig.until_sent(Duration::from_secs(5)), rto);
+}
+
 /// Messages that each take one byte off are believed, but what is in flight is sent again four times a second at most.
 /// Messages that one router after another sends within a round trip take effect at once.
 #[test]
