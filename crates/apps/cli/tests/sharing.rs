@@ -115,16 +115,25 @@ for attempt in range(int(sys.argv[3])):
 print(*sorted(heard))
 ";
 
-#[test]
-fn workers_of_a_parent_that_has_given_up_root_have_its_port() {
+fn workers_have_the_port_of_a_parent_without_root(link: &str) {
     let Some(bed) = Bed::if_root(true) else { return };
     let program = ["python3", "-u", "-c", GIVES_UP_ROOT, "53"];
-    let args = [&["run", "--require", "--quiet", "--link", "nic:ms0", "--"][..], &program].concat();
+    let args = [&["run", "--require", "--quiet", "--link", link, "--"][..], &program].concat();
     let server = bed.start(&bed.server, Path::new(MILLSTREAM), &args).expect("it starts");
     let ask = |ns, to, times| bed.in_ns_within(ns, 60, "python3", &["-c", ASKS_WORKERS, to, "53", times]);
     assert_eq!(ask(&bed.client, SERVER_ADDR, "40").as_deref(), Ok("0 1\n"));
     assert!(ask(&bed.server, "127.0.0.1", "4").is_ok());
     server.kill().expect("it ends");
+}
+
+#[test]
+fn workers_of_a_parent_that_has_given_up_root_have_its_port() {
+    workers_have_the_port_of_a_parent_without_root("nic:ms0");
+}
+
+#[test]
+fn workers_of_a_parent_that_has_given_up_root_have_its_port_over_xdp() {
+    workers_have_the_port_of_a_parent_without_root("xdp:ms0");
 }
 
 /// A worker that answers with `length` bytes.

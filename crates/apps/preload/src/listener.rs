@@ -126,10 +126,11 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
 
 /// A socket of the stack listens at `name`, where it may be bound already.
 pub(crate) fn listen_as(stack: &Stack, below: c_int, name: SocketAddr, backlog: c_int) -> Result<(), Errno> {
-    if stack::settings().is_some_and(|settings| settings.share != 0) {
-        // Others of this launch listen there too: a child where its parent does, a worker beside the others.
-        stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32.to_ne_bytes())?;
-    }
+    // Others of this launch listen there too: a child where its parent does, on a stack of its own or on the parent's,
+    // and a worker beside the others. Whether the port is free for them the kernel has said.
+    let mut wanted = [0; 4];
+    stack.runner.getsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &mut wanted)?;
+    stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32.to_ne_bytes())?;
     // Who waits for it waits for the kernel's loopback, too.
     stack.runner.set_nonblocking(below, true)?;
     // What keeps the port from other processes has descriptors of its own.
@@ -139,6 +140,8 @@ pub(crate) fn listen_as(stack: &Stack, below: c_int, name: SocketAddr, backlog: 
         }
         stack.runner.listen(below, backlog_of(backlog))
     })?;
+    // Connections have what the program has set.
+    stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &wanted)?;
     report::listens(&name.to_string());
     Ok(())
 }

@@ -216,8 +216,9 @@ impl<T: Transport> Engine<T> {
         if settings.fast_open.listen != FastOpenListen::default() {
             self.core.set_fast_open(id, settings.fast_open.listen);
         }
-        self.object_mut(fd)?.kind =
-            Kind::Listener(Box::new(Listener { id, local, settings, accepted: 0, earlier: VecDeque::new() }));
+        let shares_port = settings.reuse_port;
+        let listener = Listener { id, local, settings, shares_port, accepted: 0, earlier: VecDeque::new() };
+        self.object_mut(fd)?.kind = Kind::Listener(Box::new(listener));
         Ok(())
     }
 
@@ -538,9 +539,9 @@ impl<T: Transport> Engine<T> {
         let index = self.index(fd)?;
         let Kind::Listener(listener) = &self.object(fd)?.kind else { return Err(Errno::EINVAL) };
         let (id, local, mut settings) = (listener.id, listener.local, listener.settings.clone());
+        let any = (listener.shares_port, settings.v6_only);
         self.core.close_listener(self.now, id);
         // Its own port, whatever connections it has accepted there.
-        let any = (settings.reuse_port, settings.v6_only);
         settings.bound = Some(self.core.bind(local, true, any.0, any.1, true)?);
         self.object_mut(fd)?.kind = Kind::Fresh(Box::new(settings));
         let edge = self.readiness(index);

@@ -214,6 +214,8 @@ pub(crate) struct Listener {
     pub(crate) id: ListenerId,
     pub(crate) local: Endpoint,
     pub(crate) settings: Settings,
+    /// SO_REUSEPORT as it was when it began to listen.
+    pub(crate) shares_port: bool,
     /// Connections accepted so far.
     pub(crate) accepted: u64,
     /// Options as they were when connections came that are not accepted yet, oldest first.

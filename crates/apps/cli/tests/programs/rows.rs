@@ -321,6 +321,17 @@ UseReverseDNS off\nWtmpLog off\nUseFtpUsers off\nRequireValidShell off\nAllowOve
                 seq -f 10.%.0f.1.1 100 | sort >want"
         server "exec named -f -u bind -c $D/conf"
         client "dig +tcp +short @$S a.x A | sort >got"
+    nsd_over_tcp Server on 53 needs "nsd dig"
+        over "xdp:ms0"
+        before "chmod a+rx .; mkdir d; chown nobody d
+                { printf '$TTL 60\n@ SOA a b 1 60 60 60 60\n@ NS a\n'; seq -f 'a A 10.%.0f.1.1' 100; } >zone
+                printf 'server:\n server-count: 2\n ip-address: 0.0.0.0\n username: nobody\n zonesdir: \"%s\"\n \
+                pidfile: \"\"\n database: \"\"\n xfrdfile: \"\"\n xfrdir: \"%s/d\"\n zonelistfile: \"%s/d/z\"\n\
+                remote-control:\n control-enable: no\nzone:\n name: x\n zonefile: zone\n' $D $D $D >conf
+                seq -f 10.%.0f.1.1 100 | sort >want"
+        server "exec nsd -d -c $D/conf"
+        client "until dig +tcp +short +tries=1 +time=1 @$S a.x A >got; do sleep 0.1; done
+                for i in 1 2 3 4 5 6 7 8; do dig +tcp +short @$S a.x A | sort >got; cmp got want; done"
     dnsmasq_over_tcp Server on 53 needs "dnsmasq dig"
         before "seq -f '10.%.0f.1.1 a.x' 100 >hosts; seq -f 10.%.0f.1.1 100 | sort >want"
         server "exec dnsmasq -k -C /dev/null --no-resolv --no-hosts --addn-hosts=$D/hosts --user=root --pid-file="
