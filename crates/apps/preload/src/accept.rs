@@ -114,7 +114,7 @@ unsafe fn accept_on(
     flags: c_int,
 ) -> Outcome<c_int> {
     let known = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    relay::settle_listener(held, fd)?;
+    relay::settle_to_wait(held, fd)?;
     if flags & !known == 0 && relay::is_listener(held) {
         // SAFETY: the caller's arguments.
         return unsafe { relay::accept(held, fd, addr, len, flags) };

@@ -141,8 +141,7 @@ fn split(rows: &[pollfd]) -> Outcome<Split> {
                 continue;
             }
             Place::Ours(held) => {
-                relay::settle(&held)?;
-                relay::settle_listener(&held, row.fd)?;
+                relay::settle_to_wait(&held, row.fd)?;
                 held
             }
         };

@@ -8,6 +8,7 @@
 mod ask;
 mod mark;
 mod ports;
+mod settle;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -27,7 +28,8 @@ use libc::{c_int, c_void, epoll_event};
 use mark::raw_names;
 pub(crate) use mark::{Mark, named_pair, names_of, stand_in};
 use ports::{KERNELS, LISTENER, PORTS, Port, Wanted};
-pub(crate) use ports::{accept, connect, is_listener, listen, settle_listener};
+pub(crate) use ports::{accept, connect, is_listener, listen};
+pub(crate) use settle::{settle, settle_for_exec, settle_for_fork, settle_to_wait};
 use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -150,72 +152,6 @@ pub(crate) fn handle(held: &Description) -> usize {
 pub(crate) fn release(held: &Description) {
     // The parent may be gone, and the connection with it.
     tell(channel(), &request(Request::Release, held));
-}
-
-/// The child uses the connection: from now on its numbers stand for a socket that the parent relays.
-pub(crate) fn settle(held: &Held) -> Result<(), Refused> {
-    static ONE: Mutex<()> = Mutex::new(());
-    if held.kind() != Kind::Inherited {
-        return Ok(());
-    }
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if held.kind() != Kind::Inherited {
-        return Ok(());
-    }
-    // A thread that outlives the stack under its connection has lost it.
-    let gone = Refused(libc::ECONNRESET);
-    if !tell(channel(), &request(Request::Take, held)) {
-        return Err(gone);
-    }
-    let mut names = [0; 2 * NAME];
-    let (got, new) = receive(channel(), &mut names, 0);
-    let new = new.filter(|_| is_whole(got, 2 * NAME)).ok_or(gone)?;
-    // SAFETY: numbers alone.
-    unsafe {
-        if held.is_nonblocking() {
-            real::fcntl(new, libc::F_SETFL, libc::O_NONBLOCK.into());
-        }
-    }
-    table::put_under(held, new);
-    close(new);
-    let relayed = Relayed { handle: handle(held), channel: channel() };
-    let mut more = held.more();
-    more.names = Some(both_names(&names, held.is_v6()));
-    more.relayed = Some(relayed);
-    drop(more);
-    held.set_kind(Kind::Relayed);
-    Ok(())
-}
-
-/// Takes connections before another program has this process. Standard input, output and error must be sockets by then,
-/// and `all` of them where that program is not launched. A launched program takes the others when it uses them:
-/// until then the parent, which may go on with the connection, gets what comes.
-pub(crate) fn settle_for_exec(all: bool) {
-    if channel() == NONE {
-        return;
-    }
-    let (ours, _) = table::all();
-    for fd in ours.into_iter().filter(|fd| all || *fd <= libc::STDERR_FILENO) {
-        // SAFETY: numbers alone.
-        let stays = || unsafe { real::fcntl(fd, libc::F_GETFD, 0) } & libc::FD_CLOEXEC == 0;
-        if let Some(held) = table::ours(fd).filter(|held| held.kind() == Kind::Inherited && stays()) {
-            // The program finds the connection gone.
-            let _ = settle(&held);
-        }
-    }
-}
-
-/// Takes what an exec has handed on before a fork: parent and child share one socket of it.
-pub(crate) fn settle_for_fork() {
-    if channel() == NONE {
-        return;
-    }
-    for held in table::all().0.into_iter().filter_map(table::ours) {
-        if held.kind() == Kind::Inherited && held.more().relayed.is_some() {
-            // Both find the connection gone.
-            let _ = settle(&held);
-        }
-    }
 }
 
 /// Writes down the names of connections before a fork: a child that asks for them does not use the connection.

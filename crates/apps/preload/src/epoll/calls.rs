@@ -46,8 +46,7 @@ pub(crate) unsafe fn ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_ev
         // SAFETY: the caller's arguments.
         Place::Kernel | Place::Hidden => answered(unsafe { real::epoll_ctl(epfd, op, fd, event) }),
         Place::Ours(target) => {
-            relay::settle(&target)?;
-            relay::settle_listener(&target, fd)?;
+            relay::settle_to_wait(&target, fd)?;
             if target.kind() == Kind::Relayed {
                 // SAFETY: the caller's arguments.
                 return answered(unsafe { real::epoll_ctl(epfd, op, fd, event) });

@@ -20,7 +20,6 @@ use sock::address::{self, Named};
 use sock::{EpollEvent, EpollOp, Errno, Family, Fd, Ready, Sockets};
 use std::io::Error;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 
 /// The name of a channel's own listener.
 pub(super) const LISTENER: usize = 0;
@@ -135,18 +134,18 @@ pub(crate) fn listen(held: &Held, fd: c_int, backlog: c_int) -> Outcome<()> {
     })
 }
 
-/// The child waits for a listener that it has inherited, or accepts from it. Where it cannot listen there on its own,
-/// because its parent has taken the port as root and given that up, it does by way of the parent from now on.
-pub(crate) fn settle_listener(held: &Held, fd: c_int) -> Outcome<()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    let is_it = || held.kind() == Kind::Listener && held.below() == NONE;
-    if !is_it() || !matches!(held.family(), Kin::Heir | Kin::Servant) || !listener::listened_as_root() {
-        return Ok(());
-    }
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if !is_it() || channel() == NONE {
-        return Ok(());
-    }
+/// Returns true for a listener that the child has inherited and cannot listen at on its own, because its parent has
+/// taken the port as root and given that up.
+pub(super) fn is_parents(held: &Held) -> bool {
+    held.kind() == Kind::Listener
+        && held.below() == NONE
+        && matches!(held.family(), Kin::Heir | Kin::Servant)
+        && listener::listened_as_root()
+        && channel() != NONE
+}
+
+/// The child listens by way of the parent from now on, where its kernel socket listens.
+pub(super) fn listen_again(held: &Held, fd: c_int) -> Outcome<()> {
     let backlog = held.more().backlog;
     listen(held, fd, backlog)?;
     let waits = if held.is_nonblocking() { libc::O_NONBLOCK } else { 0 };
