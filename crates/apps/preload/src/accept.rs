@@ -7,11 +7,11 @@ use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
 use crate::{epoll, kernel, limit, listener, relay, report, threads};
-use base::Duration;
+use base::{Duration, Endpoint};
 use capi::memory::put_sized;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::runner::Ended;
-use sock::{Errno, Sockets, address};
+use sock::{Errno, PollFd, Ready, Sockets, address};
 use std::ptr::null;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -60,6 +60,20 @@ impl Number {
         let fd = self.0;
         std::mem::forget(self);
         fd
+    }
+}
+
+/// Accepts a connection that waits in the stack, and takes its number; `None` if there is none.
+fn waiting(stack: &Stack, below: c_int) -> Outcome<Option<(Number, (c_int, Endpoint))>> {
+    let mut row = [PollFd { fd: below, interest: Ready::IN, ready: Ready::NONE }];
+    if stack.runner.poll(&mut row, Some(Duration::ZERO))? == 0 {
+        return Ok(None);
+    }
+    let number = Number::take()?;
+    match stack.runner.accept(below) {
+        // Another thread has accepted it.
+        Err(Errno::EAGAIN) => Ok(None),
+        accepted => Ok(Some((number, accepted?))),
     }
 }
 
@@ -127,56 +141,52 @@ unsafe fn accept_on(
     let below = listener::listen_below(stack, held, fd)?;
     let listener = below;
     listener::accepts(stack, held, below)?;
-    let mut number = Number::take()?;
-    let mut accepted = stack.runner.accept(below);
-    if accepted == Err(Errno::EAGAIN) {
-        // One of the kernel's gets the number.
-        drop(number);
-        // SAFETY: the caller's arguments.
-        if let Some(other) = unsafe { kernels(fd, addr, len, flags) } {
-            return answered(other);
-        }
-        if held.is_nonblocking() {
-            return Err(Refused(libc::EAGAIN));
-        }
-        let timeout = timeout(stack, below);
-        let mut rows = Vec::new();
-        loop {
-            // As on Linux, a call that waits has its number.
-            number = Number::take()?;
-            let wait = stack.runner.wait_beside(
-                Some(below),
-                timeout,
-                &mut |fds, left| {
-                    rows.truncate(0);
-                    rows.push(input(fd));
-                    beside(&mut rows, 1, fds, left, null(), timeout.is_none())
-                },
-                &mut |engine| engine.accept(below),
-            );
-            match wait {
-                Ok(done) => {
-                    accepted = Ok(done);
-                    break;
-                }
-                Err(Ended::Beside) => {
-                    drop(number);
-                    // SAFETY: the caller's arguments.
-                    if let Some(other) = unsafe { kernels(fd, addr, len, flags) } {
-                        return answered(other);
+    let (number, (below, peer)) = match waiting(stack, below)? {
+        Some(found) => found,
+        None => {
+            // SAFETY: the caller's arguments.
+            if let Some(other) = unsafe { kernels(fd, addr, len, flags) } {
+                return answered(other);
+            }
+            if held.is_nonblocking() {
+                return Err(Refused(libc::EAGAIN));
+            }
+            let timeout = timeout(stack, below);
+            let mut rows = Vec::new();
+            loop {
+                // As on Linux, a call that waits has its number.
+                let number = Number::take()?;
+                let wait = stack.runner.wait_beside(
+                    Some(below),
+                    timeout,
+                    &mut |fds, left| {
+                        rows.truncate(0);
+                        rows.push(input(fd));
+                        beside(&mut rows, 1, fds, left, null(), timeout.is_none())
+                    },
+                    &mut |engine| engine.accept(below),
+                );
+                match wait {
+                    Ok(done) => break (number, done),
+                    Err(Ended::Beside) => {
+                        // One of the kernel's gets the number.
+                        drop(number);
+                        // SAFETY: the caller's arguments.
+                        if let Some(other) = unsafe { kernels(fd, addr, len, flags) } {
+                            return answered(other);
+                        }
                     }
-                }
-                Err(ended) => {
-                    return Err(Refused(match ended {
-                        Ended::Signal => libc::EINTR,
-                        Ended::Failed(errno) => errno.raw(),
-                        _ => libc::EAGAIN,
-                    }));
+                    Err(ended) => {
+                        return Err(Refused(match ended {
+                            Ended::Signal => libc::EINTR,
+                            Ended::Failed(errno) => errno.raw(),
+                            _ => libc::EAGAIN,
+                        }));
+                    }
                 }
             }
         }
-    }
-    let (below, peer) = accepted?;
+    };
     if listener::has_accepted(stack, held, listener) {
         epoll::ask_again(held);
     }
