@@ -7,7 +7,8 @@ use super::{DpdkConfig, SUPER};
 use crate::Rss;
 use crate::open_error::OpenError;
 use base::Duration;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -17,6 +18,8 @@ pub(super) const LINK: usize = 22;
 const SLOTS: [usize; 2] = [4096, 16384];
 /// Frames beside those that the device's rings hold.
 const FRAMES: u32 = 2048;
+/// The kernel's folders of PCI devices.
+const PCI_DEVICES: &str = "/sys/bus/pci/devices";
 /// How long a link may take to come up, where the driver says when it has.
 const LINK_TRIES: u32 = 300;
 
@@ -151,6 +154,13 @@ impl Device {
             setup.interrupts = 0;
             rc = begin(port, &setup, &info, &all, config.whole);
         }
+        // Such a card may keep silent about its link and its packets for ever. Asked, it tells both.
+        if rc >= 0 && lacks_messages(Path::new(PCI_DEVICES), &info) {
+            // SAFETY: a port that runs.
+            unsafe { ffi::ms_dpdk_halt(port) };
+            (setup.interrupts, setup.link_news) = (0, 0);
+            rc = begin(port, &setup, &info, &all, config.whole);
+        }
         if rc < 0 {
             return Err(refused("set up", rc, &ear));
         }
@@ -245,6 +255,20 @@ fn begin(port: u16, setup: &Setup, info: &Info, all: &[Frames], whole: bool) -> 
         }
         rc
     }
+}
+
+/// Is it a card, among `devices`, that runs without interrupts by message (MSI, MSI-X)?
+///
+/// A card that has none (82540EM) has one line, on which packets and link are one interrupt: DPDK's driver `net_e1000_em`
+/// takes the one for the other and never hears that the link is up. DPDK 22.11 does not get as far: it asks the kernel
+/// for MSI-X on every card, and the driver goes on where it is refused.
+fn lacks_messages(devices: &Path, info: &Info) -> bool {
+    let name = CStr::from_bytes_until_nul(&info.device).ok().and_then(|name| name.to_str().ok());
+    let card =
+        name.filter(|name| !name.is_empty()).map(|name| devices.join(name)).filter(|card| card.is_dir());
+    card.is_some_and(|card| {
+        card.join("msi_irqs").read_dir().map_or(true, |mut numbers| numbers.next().is_none())
+    })
 }
 
 fn find(name: &str) -> Option<u16> {

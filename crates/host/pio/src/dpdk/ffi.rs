@@ -36,6 +36,7 @@ pub(super) struct Info {
     pub(super) is_tap: u8,
     pub(super) socket: i32,
     pub(super) driver: [u8; 32],
+    pub(super) device: [u8; 64],
 }
 
 /// Configuration of a device.
@@ -104,7 +105,7 @@ unsafe extern "C" {
     pub(super) fn ms_dpdk_intr_join(port: u16, queue: u16, epoll: c_int) -> c_int;
     pub(super) fn ms_dpdk_intr_leave(port: u16, queue: u16, epoll: c_int) -> c_int;
     pub(super) fn ms_dpdk_intr(port: u16, queue: u16, on: c_int) -> c_int;
-    pub(super) fn ms_dpdk_intr_heard(epoll: c_int);
+    pub(super) fn ms_dpdk_intr_heard(epoll: c_int) -> c_int;
     pub(super) fn ms_dpdk_memory(
         name: *const c_char,
         len: usize,

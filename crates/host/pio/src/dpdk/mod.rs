@@ -243,7 +243,7 @@ impl Dpdk {
         let got = batch.len() - before;
         self.counts.rx += got as u64;
         if got > 0 {
-            self.sleep.came();
+            self.sleep.came(&self.device, self.queue);
         }
         got
     }
@@ -584,7 +584,7 @@ impl NetEvents for Dpdk {
         if self.asked == 0 {
             events.push(NetEvent::Mtu(self.caps.mtu));
         }
-        let look = self.device.info.link_news != 0 || self.asked.is_multiple_of(LINK_EVERY);
+        let look = self.device.setup.link_news != 0 || self.asked.is_multiple_of(LINK_EVERY);
         self.asked = self.asked.wrapping_add(1).max(1);
         let link = if look { self.device.link() } else { self.link };
         if link != self.link {

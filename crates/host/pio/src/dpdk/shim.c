@@ -145,6 +145,7 @@ struct ms_dpdk_info {
     uint8_t is_tap;
     int32_t socket;
     char driver[32];
+    char device[64];
 };
 
 static uint16_t nearest(uint32_t wanted, const struct rte_eth_desc_lim *limits) {
@@ -182,6 +183,7 @@ int ms_dpdk_info(uint16_t port, struct ms_dpdk_info *into) {
     into->is_tap = info.driver_name != NULL && strcmp(info.driver_name, "net_tap") == 0;
     into->socket = rte_eth_dev_socket_id(port);
     snprintf(into->driver, sizeof(into->driver), "%s", info.driver_name ? info.driver_name : "");
+    snprintf(into->device, sizeof(into->device), "%s", info.device ? rte_dev_name(info.device) : "");
     return 0;
 }
 
@@ -327,9 +329,10 @@ int ms_dpdk_intr(uint16_t port, uint16_t queue, int on) {
     return on ? rte_eth_dev_rx_intr_enable(port, queue) : rte_eth_dev_rx_intr_disable(port, queue);
 }
 
-void ms_dpdk_intr_heard(int epoll) {
+/* Above 0 if there was one since the last call. */
+int ms_dpdk_intr_heard(int epoll) {
     struct rte_epoll_event event;
-    (void)rte_epoll_wait(epoll, &event, 1, 0);
+    return rte_epoll_wait(epoll, &event, 1, 0);
 }
 
 /* -- Memory ----------------------------------------------------------------------------------------------------- */
