@@ -1,7 +1,7 @@
 //! The table of explained differences of both kinds of input. A difference that no row explains fails a run. The rows
 //! stand in the pages, too: `cargo xtask differ reasons` writes them there.
 
-mod multipath;
+mod calls;
 mod row;
 mod rows;
 
@@ -11,15 +11,9 @@ use crate::progress::Counts;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Returns all rows, in the order of the pages.
-fn all() -> impl Iterator<Item = &'static Row> {
-    rows::ROWS.iter().chain(multipath::ROWS)
-}
-
 /// Returns the rows of a kind.
 pub fn of(kind: Kind) -> impl Iterator<Item = &'static Row> {
-    let is = move |row: &&Row| (row.kind == Kind::Packets) == (kind == Kind::Packets);
-    all().filter(is)
+    if kind == Kind::Packets { rows::ROWS } else { calls::ROWS }.iter()
 }
 
 /// Returns the row whose predicate has this name.

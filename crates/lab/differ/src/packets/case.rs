@@ -130,6 +130,20 @@ pub struct Case<'a> {
     pub(super) reach: u32,
     /// The peer has sent an acknowledgment.
     pub(super) has_acked: bool,
+    /// The kernel refused an answer to its SYN.
+    pub(super) has_refused: bool,
+    /// A timer of the kernel sent new data, or probed a shut window.
+    pub(super) has_probed: [bool; 2],
+    /// A segment with news came that is old here, and not yet acknowledged by the kernel.
+    pub(super) is_old_apart: bool,
+    /// The kernel sends what is not acknowledged first again in the step.
+    pub(super) is_repeating: bool,
+    /// Data of the kernel tells a duplicate in the step.
+    pub(super) tells_duplicate: bool,
+    /// The step's segment reports data that left later than what it acknowledges.
+    pub(super) is_report_later: bool,
+    /// No data of the kernel left at once after the step.
+    pub(super) is_kernel_later: bool,
 }
 
 /// The timestamps of a segment: TSval and TSecr.
@@ -264,6 +278,13 @@ impl<'a> Case<'a> {
             is_no_news: false,
             reach: 0,
             has_acked: false,
+            has_refused: false,
+            has_probed: [false; 2],
+            is_old_apart: false,
+            is_repeating: false,
+            tells_duplicate: false,
+            is_report_later: false,
+            is_kernel_later: false,
         };
         let mut offers = [Offer::default(); 2];
         let mut clock = Duration::ZERO;
@@ -284,8 +305,11 @@ impl<'a> Case<'a> {
                 let acked = case.acked;
                 let is_at_an_edge = !now && tcp.ack.is_some() && case.is_at_an_edge(tcp);
                 case.is_syn_refused = !now && case.is_other_syn(tcp, kernel.moments.get(index));
+                let is_old_here = case.is_old_here(tcp);
+                case.is_report_later = now && case.reports_later(tcp);
                 case.hear(tcp, now);
                 let is_news = !case.is_no_news || tcp.ack.is_some_and(|ack| ahead(ack, acked));
+                case.is_old_apart |= is_old_here && is_news && !now;
                 case.is_window_apart |= is_at_an_edge && (takes_numbers(tcp) || is_news);
                 // With another echo the last ACK of a handshake does not count on the kernel.
                 let stays = was_half_open && is_other_echo && !case.called(Call::Connect);
@@ -328,11 +352,7 @@ impl<'a> Case<'a> {
         }
         let taken = ours.moments.get(difference.step).into_iter().flat_map(|moment| &moment.seen);
         let taken = taken.filter_map(|seen| tcp(&seen.packet.body)).flat_map(|tcp| {
-            let blocks = tcp.options.iter().flatten().flat_map(|option| match option {
-                TcpOption::Sack(blocks) => blocks.as_slice(),
-                _ => &[],
-            });
-            blocks.map(|block| block.end).chain(tcp.ack.filter(|_| !tcp.flags.has(Flags::SYN)))
+            blocks_of(tcp).map(|block| block.end).chain(tcp.ack.filter(|_| !tcp.flags.has(Flags::SYN)))
         });
         let edge = offers[1].edge;
         // A FIN may take the place behind the edge.
@@ -356,6 +376,14 @@ impl<'a> Case<'a> {
         case.is_override_apart = times.is_some_and(|(kernel, ours)| kernel.saturating_sub(ours) > TOLERANCE);
         let data = kernel.moments.get(difference.step).into_iter().flat_map(|moment| &moment.seen);
         case.is_kernel_timed = data.filter(|seen| is_numbered(&seen.packet)).all(|seen| seen.at > TOLERANCE);
+        let data = kernel.moments.get(difference.step).into_iter().flat_map(|moment| &moment.seen);
+        case.is_kernel_later = data.filter(|seen| is_numbered(&seen.packet)).all(|seen| seen.at > TOGETHER);
+        let una = case.una();
+        let data = kernel.moments.get(difference.step).into_iter().flat_map(|moment| &moment.seen);
+        for tcp in data.filter_map(|seen| tcp(&seen.packet.body)).filter(|tcp| takes_numbers(tcp)) {
+            case.is_repeating |= case.heard != una && tcp.seq.is_some_and(|range| range.start == una);
+            case.tells_duplicate |= blocks_of(tcp).any(|block| !ahead(block.end, case.expected));
+        }
         let (kernel, ours) = (reach(kernel), reach(ours));
         case.heard_by_both = if ahead(kernel, ours) { ours } else { kernel };
         case
@@ -409,7 +437,9 @@ impl<'a> Case<'a> {
             let is_inside = ahead(start, self.expected) && !ahead(start, self.edge);
             is_apart |= self.has_ended && self.acked == self.heard && (is_inside || !is_new);
             // The acknowledgment of the FIN may not have left yet.
-            is_apart |= self.expected.wrapping_sub(start) <= 1 && self.fins.contains(&start);
+            let is_last = |expected: u32| expected.wrapping_sub(start) <= 1;
+            let is_last = is_last(self.expected) || is_last(self.expected_here);
+            is_apart |= is_last && self.fins.contains(&start);
             is_apart |= self.is_at_last_block(start);
             *if now { &mut self.is_reset_now } else { &mut self.is_reset_apart } |= is_apart;
         }
@@ -460,12 +490,36 @@ impl<'a> Case<'a> {
             }
         }
         let is_in_order = !ahead(start, self.expected) || !self.is_expected_known;
-        if !now && (syn && self.stamp.is_none() || is_taken && is_in_order) {
+        if !now && (opens && self.stamp.is_none() || is_taken && is_in_order) {
             self.stamp = match (stamp, self.stamp) {
                 (Some(val), Some(known)) if !ahead(val, known) => Some(known),
                 (val, known) => val.or(known),
             };
         }
+    }
+
+    /// Is it old here, and in the window of the kernel, which has acknowledged less?
+    fn is_old_here(&self, tcp: &Segment) -> bool {
+        let end = tcp.seq.map(|range| range.end.wrapping_add(u32::from(tcp.flags.has(Flags::FIN))));
+        let is_apart = |end: u32| !ahead(self.expected, end) && ahead(self.expected_here, end);
+        tcp.ack.is_some() && !tcp.flags.has(Flags::SYN | Flags::RST) && end.is_some_and(is_apart)
+    }
+
+    /// Does it report what left later than what it acknowledges?
+    fn reports_later(&self, tcp: &Segment) -> bool {
+        let Some(ack) = tcp.ack else { return false };
+        let is_reported = |of: &Range| {
+            let reports = |block: &Range| !ahead(block.start, of.start) && !ahead(of.end, block.end);
+            ahead(of.start, ack) && blocks_of(tcp).any(reports)
+        };
+        let acked = self.departures.iter().filter(|(of, _)| !ahead(of.end, ack)).filter_map(|(_, at)| *at);
+        let reported = self.departures.iter().filter(|(of, _)| is_reported(of)).filter_map(|(_, at)| *at);
+        acked.max().zip(reported.max()).is_some_and(|(acked, reported)| reported > acked + TOGETHER)
+    }
+
+    /// Does a line tell a probe of a shut window?
+    pub(super) fn is_window_probe(&self, line: &str) -> bool {
+        line.starts_with(&format!(". {0}:{0}(0) ", self.una().wrapping_sub(1)))
     }
 
     /// Is it a SYN of another number than the first one's, which the kernel answered without a SYN?
@@ -500,14 +554,12 @@ impl<'a> Case<'a> {
         for (at, seen) in moment.seen.iter().filter_map(|seen| Some((seen.at, tcp(&seen.packet.body)?))) {
             let syn = seen.flags.has(Flags::SYN);
             if seen.flags.has(Flags::RST) {
+                self.has_refused |= self.is_half_open && self.acked == 0;
                 continue;
             }
-            let blocks = seen.options.iter().flatten().flat_map(|option| match option {
-                TcpOption::Sack(blocks) => blocks.as_slice(),
-                _ => &[],
-            });
-            let beyond =
-                blocks.map(|block| block.end).filter(|end| seen.ack.is_some_and(|ack| ahead(*end, ack)));
+            let beyond = blocks_of(seen)
+                .map(|block| block.end)
+                .filter(|end| seen.ack.is_some_and(|ack| ahead(*end, ack)));
             self.sacked = beyond.reduce(|a, b| if ahead(b, a) { b } else { a });
             let (start, end) = seen.seq.map_or((0, 0), |range| (range.start, range.end));
             let end = end.wrapping_add(u32::from(syn) + u32::from(seen.flags.has(Flags::FIN)));
@@ -515,6 +567,9 @@ impl<'a> Case<'a> {
                 self.again[usize::from(start != self.acked)] += 1;
             }
             self.has_repeated |= end != start && !ahead(end, self.heard);
+            let is_fresh = end != start && ahead(end, self.heard) && !syn && at > TOGETHER;
+            let is_beside = is_pure(seen) && self.heard.wrapping_sub(start) == 1 && at > TOLERANCE;
+            self.has_probed = [self.has_probed[0] || is_fresh, self.has_probed[1] || is_beside];
             let is_shut = self.allowed == self.acked && !self.is_half_open;
             self.has_shut_again |= is_shut && start == self.acked && end != start && !ahead(end, self.heard);
             let is_again = |of: &Range| end != start && ahead(of.end, start) && ahead(end, of.start);
@@ -661,6 +716,14 @@ impl<'a> Case<'a> {
         lines.iter().all(|line| starts.iter().any(|start| line.starts_with(start)))
     }
 }
+/// Returns the SACK blocks of a segment.
+fn blocks_of(tcp: &Segment) -> impl Iterator<Item = &Range> {
+    tcp.options.iter().flatten().flat_map(|option| match option {
+        TcpOption::Sack(blocks) => blocks.as_slice(),
+        _ => &[],
+    })
+}
+
 /// Does it hold data or a FIN?
 pub(super) fn takes_numbers(tcp: &Segment) -> bool {
     tcp.len > 0 || tcp.flags.has(Flags::FIN)

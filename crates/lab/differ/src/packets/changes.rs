@@ -1,7 +1,7 @@
 //! Changes that make what the kernel and what this stack did after a step alike, by the keys of [`crate::reasons`].
 
 use super::case::{Case, SCALE_UNIT, ahead, is_pure, takes_numbers, tcp};
-use super::compare::{TOGETHER, TOLERANCE};
+use super::compare::{DELAYED, TOGETHER, TOLERANCE};
 use super::input::{Action, Call, Step};
 use super::trace::{Moment, Seen};
 use crate::reasons::{self, Kind, Row};
@@ -16,8 +16,10 @@ pub(super) const CHANGES: &[(&str, Change)] = &[
         for seen in segments(a).chain(segments(b)) {
             change_blocks(seen, |blocks| {
                 for block in blocks.iter_mut() {
-                    let is_fin = case.fins.iter().any(|fin| fin.wrapping_add(1) == block.end);
-                    block.end = block.end.wrapping_sub(u32::from(is_fin));
+                    // Or several, one behind the other.
+                    while block.start != block.end && case.fins.contains(&block.end.wrapping_sub(1)) {
+                        block.end = block.end.wrapping_sub(1);
+                    }
                     let is_behind = block.start != block.end && case.fins.contains(&block.start);
                     block.start = block.start.wrapping_add(u32::from(is_behind));
                 }
@@ -129,6 +131,18 @@ pub(super) const CHANGES: &[(&str, Change)] = &[
             };
             a.seen.retain(|seen| !is_again(seen));
             b.seen.retain(|seen| !is_again(seen));
+        }
+    }),
+    ("fin_acked_at_once", |case, a, _| {
+        // The kernel acknowledges the FIN behind data that leaves at once here, with its acknowledgment.
+        let last = a.seen.iter().position(|seen| {
+            let ack = tcp(&seen.packet.body).filter(|tcp| is_pure(tcp)).and_then(|tcp| tcp.ack);
+            let is_fin = ack.is_some_and(|ack| case.fins.contains(&ack.wrapping_sub(1)));
+            is_fin && (TOGETHER..DELAYED + TOLERANCE).contains(&seen.at)
+        });
+        if let Some(last) = last.filter(|last| *last > 0 && case.sends(Flags::FIN)) {
+            let ack = tcp(&a.seen.remove(last).packet.body).and_then(|tcp| tcp.ack);
+            segments(a).take(last).filter(|tcp| tcp.ack == Some(case.expected)).for_each(|tcp| tcp.ack = ack);
         }
     }),
     ("ack_beside_data", |_, a, b| {

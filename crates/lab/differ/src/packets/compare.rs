@@ -39,6 +39,9 @@ impl fmt::Display for Difference {
     }
 }
 
+/// How long an acknowledgment may be delayed on Linux, mostly.
+pub(super) const DELAYED: Duration = Duration::from_millis(40);
+
 /// Time within which segments leave together: one call or one segment from the peer made them.
 pub(super) const TOGETHER: Duration = Duration::from_millis(3);
 
@@ -80,7 +83,7 @@ pub fn differ(step: usize, a: &Moment, b: &Moment, until: Duration) -> Option<Di
     }
     let is_off = |(a, b): &(&Seen, &Seen)| {
         let is_off = a.at.abs_diff(b.at) > tolerance(a).max(tolerance(b));
-        is_off && !(is_by_timer(a, TOLERANCE) && is_by_timer(b, TOLERANCE) && is_after_alike(a, b))
+        is_off && !(is_by_timer(a, TOLERANCE) && is_by_timer(b, TOGETHER) && is_after_alike(a, b))
     };
     let (a, b) = a.seen.iter().zip(&b.seen).find(is_off)?;
     let timed = |seen: &Seen| vec![format!("after {} ms: {}", seen.at.as_millis(), line(&seen.packet))];
@@ -91,13 +94,19 @@ pub fn differ(step: usize, a: &Moment, b: &Moment, until: Duration) -> Option<Di
 fn trim(kernel: &mut Moment, ours: &mut Moment, until: Duration) {
     while kernel.seen.len() != ours.seen.len() {
         // In virtual time what is no answer is a timer's.
-        let (longer, least) = if kernel.seen.len() > ours.seen.len() {
-            (&mut *kernel, TOLERANCE)
+        let (longer, shorter, least) = if kernel.seen.len() > ours.seen.len() {
+            (&mut *kernel, &*ours, TOLERANCE)
         } else {
-            (&mut *ours, TOGETHER)
+            (&mut *ours, &*kernel, TOGETHER)
         };
         let may_be_later = |last: &mut Seen| last.at > least && latest(last, least) > until;
-        if longer.seen.pop_if(may_be_later).is_none() {
+        // The other one may have sent it, and something else is missing there.
+        let missing = longer.seen.last().is_some_and(|last| {
+            let last = line(&last.packet);
+            let count = |seen: &[Seen]| seen.iter().filter(|seen| line(&seen.packet) == last).count();
+            count(&longer.seen) > count(&shorter.seen)
+        });
+        if !missing || longer.seen.pop_if(may_be_later).is_none() {
             return;
         }
     }

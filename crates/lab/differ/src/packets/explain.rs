@@ -1,17 +1,16 @@
 //! Predicates that recognise explained differences, by the keys of [`crate::reasons`].
 
+mod repair;
+
 use super::case::{Case, SCALE_UNIT, ack_of, ahead, data_of, stamps, takes_numbers, tcp};
 use super::changes::alike;
-use super::compare::{Difference, TOLERANCE, differ, differ_at_end, timer_beside};
+use super::compare::{DELAYED, Difference, TOLERANCE, differ, differ_at_end, timer_beside};
 use super::input::{Action, Call, Echo, Half, Input, MSS, Step, Switch};
 use super::trace::Trace;
 use crate::reasons::{self, Kind, Row};
 use base::Duration;
 use drill::lang::{Body, Flags, Range};
 use drill::run::peer::FIRST_STAMP;
-
-/// How long an acknowledgment may be delayed on Linux, mostly.
-const DELAYED: Duration = Duration::from_millis(40);
 
 /// The bit of poll(2).
 const POLLERR: u32 = 8;
@@ -125,7 +124,7 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         // An echo of the latest timestamp that is not the SYN-ACK's, because something was sent since.
         let echo = case.input.steps.get(case.difference.step).map(|step| &step.action);
         // The kernel is half open still: it repeats its SYN-ACK, acknowledges or resets, and has nothing to accept.
-        let half_open = ["S. 0:0(0) ", ". 1:1(0) ", "R ", "= -1 EAGAIN"];
+        let half_open = ["S. 0:0(0) ", ". 1:1(0) ", "R ", "= -1 EAGAIN", "ends in [SYN-RECEIVED]"];
         if case.is_half_open && case.is_echo_apart {
             return Case::only(&case.difference.kernel, &half_open);
         }
@@ -143,8 +142,9 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
                 || case.difference.kernel[1..] == case.difference.ours)
     }),
     ("repeated_syn_echo", Then::Ends, |case| {
-        let is_first =
-            case.segment.and_then(|tcp| tcp.seq).is_some_and(|range| range.start == case.input.isn);
+        // It has the number of the SYN that opened the connection.
+        let opening = case.expected.wrapping_sub(1).wrapping_add(case.input.isn);
+        let is_first = case.segment.and_then(|tcp| tcp.seq).is_some_and(|range| range.start == opening);
         let told = |val: u32| format!("ecr {val},");
         let echoes =
             case.stamp.zip(case.segment.and_then(stamps)).map(|(first, (val, _))| (told(first), told(val)));
@@ -159,7 +159,9 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
                 .is_some_and(|(first, val)| kernel.contains(&first) && kernel.replace(&first, &val) == *ours)
     }),
     ("listener_closed", Then::Ends, |case| {
-        case.called(Call::CloseListener)
+        let step = case.input.steps.get(case.difference.step);
+        (case.called(Call::CloseListener)
+            || step.is_some_and(|step| step.action == Action::Call(Call::CloseListener)))
             // Without an acknowledgment nothing tells the number of a reset.
             && Case::only(&case.difference.kernel, &[if case.sends(Flags::ACK) { "R " } else { "R. 0:0" }])
             && Case::only(&case.difference.ours, &["R. "])
@@ -231,9 +233,28 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let (kernel, ours) = case.data();
         // What is sent again is told by its end if it begins behind what is not acknowledged.
         let is_piece = |range: Range| range.end == case.heard_by_both && ahead(range.start, case.una());
-        kernel.is_some_and(is_piece)
+        // Or it is new data, behind several pieces.
+        let is_fresh =
+            |range: Range| range.start == case.heard && case.departures.len() > 1 && case.is_kernel_later;
+        kernel.is_some_and(|range| is_piece(range) || is_fresh(range))
             && ours.is_none()
             && case.heard_by_both.wrapping_sub(case.una()) <= MSS.into()
+    }),
+    ("other_syn", Then::Ends, |case| {
+        let reset = if case.sends(Flags::ACK) { "R " } else { "R. 0:0" };
+        let is_reset = Case::only(&case.difference.kernel, &[reset])
+            // What is half open goes on.
+            && Case::only(&case.difference.ours, &[". ", "S. "])
+            && case.difference.kernel.len() == 1;
+        // In FIN-WAIT-2 of a closed socket one that begins before the window and ends in it is dropped.
+        let is_before = |range: Range| !ahead(range.start.wrapping_sub(case.input.isn), case.expected);
+        let is_dropped = case.has_closed
+            && case.has_ended
+            && case.acked == case.heard
+            && !case.sends(Flags::ACK)
+            && case.segment.and_then(|tcp| tcp.seq).is_some_and(is_before)
+            && case.ours_acknowledges();
+        case.sends(Flags::SYN) && (is_reset || is_dropped)
     }),
     ("old_ack", Then::GoesOnIfBare, |case| {
         case.ack().is_some_and(|ack| ahead(case.acked, ack)) && !case.is_half_open
@@ -303,8 +324,11 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_syn_sent = case.is_half_open && case.acked == 0;
         // Or it ended the attempt before anything was acknowledged.
         let before = &case.input.steps[..until];
-        let sent =
-            |step: &Step| matches!(&step.action, Action::Send(packet, _) if tcp(&packet.body).is_some());
+        let sent = |step: &Step| match &step.action {
+            // What has no SYN leaves it in SYN-SENT.
+            Action::Send(packet, _) => tcp(&packet.body).is_some_and(|tcp| tcp.flags.has(Flags::SYN)),
+            Action::Call(_) => false,
+        };
         let is_first = before.iter().position(is_icmp).is_some_and(|first| !before[..first].iter().any(sent));
         is_queued
             && case.called(Call::Connect)
@@ -352,19 +376,12 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         is_closed && case.sends(Flags::RST) && case.kernel_acknowledges()
     }),
     ("crossed_round_trip", Then::Ends, |case| {
-        let again = |line: &String| line.starts_with("F. ") || data_of(line).is_some();
+        let again =
+            |line: &String| line.starts_with("F. ") || data_of(line).is_some() || case.is_window_probe(line);
         case.called(Call::Connect)
             && case.has_crossed
             && (case.difference.ours.is_empty() || case.difference.kernel.is_empty())
             && case.difference.kernel.iter().chain(&case.difference.ours).all(again)
-    }),
-    ("other_syn", Then::Ends, |case| {
-        let reset = if case.sends(Flags::ACK) { "R " } else { "R. 0:0" };
-        case.sends(Flags::SYN)
-            && Case::only(&case.difference.kernel, &[reset])
-            // What is half open goes on.
-            && Case::only(&case.difference.ours, &[". ", "S. "])
-            && case.difference.kernel.len() == 1
     }),
     ("fin_beyond_hole", Then::Ends, |case| {
         let is_alone = case.segment.is_some_and(|tcp| tcp.len == 0 && tcp.flags.has(Flags::FIN));
@@ -493,6 +510,25 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             || case.is_reset_now && is_one
             || is_apart && case.sends(Flags::RST) && is_now
     }),
+    ("duplicate_block", Then::Ends, |case| {
+        // The block takes room of data.
+        let (kernel, ours) = case.data();
+        let is_cut = kernel.zip(ours).is_some_and(|(kernel, ours)| {
+            let pieces = kernel.end.wrapping_sub(kernel.start).div_ceil(u32::from(MSS) - 2 * BLOCKS);
+            kernel.start == ours.start && (1..=BLOCKS * pieces).contains(&ours.end.wrapping_sub(kernel.end))
+        });
+        case.tells_duplicate && is_cut
+    }),
+    ("old_for_one", Then::Ends, |case| case.is_old_apart),
+    ("small_segments_in_buffer", Then::Ends, |case| {
+        let taken = |lines: &[String]| lines.first()?.strip_prefix("= ")?.parse::<u32>().ok();
+        let (kernel, ours) = (taken(&case.difference.kernel), taken(&case.difference.ours));
+        let step = case.input.steps.get(case.difference.step).map(|step| &step.action);
+        matches!(step, Some(Action::Call(Call::Write(_))))
+            && kernel < ours
+            && kernel.is_some()
+            && case.largest < LEAST
+    }),
     ("icmp_edge", Then::Ends, |case| case.is_icmp_apart),
     ("beyond_window", Then::Ends, |case| case.is_window_apart),
     ("timer_beside_step", Then::Ends, |case| case.is_timer_apart),
@@ -525,247 +561,11 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && Case::only(&case.difference.kernel, &[". "])
             && case.difference.ours.first().is_some_and(|line| line.starts_with("S. "))
     }),
-    ("duplicate_behind", Then::Ends, |case| {
-        // The number of the segment lies behind that of the one that told the window.
-        let start = case.segment.filter(|tcp| tcp.len == 0).and_then(|tcp| tcp.seq).map(|range| range.start);
-        let is_behind = start.zip(case.wl1).is_some_and(|(start, wl1)| ahead(start, wl1));
-        let fresh = case.data().1.is_some_and(|range| range.start == case.heard);
-        is_behind
-            && case.ack() == Some(case.acked)
-            && ahead(case.heard, case.acked)
-            && fresh
-            && case.difference.ours[1..] == case.difference.kernel
-    }),
-    ("silly_window", Then::Ends, |case| {
-        // Less than a segment, up to the edge of the peer's window.
-        let (kernel, ours) = case.data();
-        let is_edge = |range: Range| range.end == case.allowed || range.end == case.told;
-        kernel.is_some_and(is_edge) && !ours.is_some_and(is_edge)
-    }),
-    ("shut_window", Then::Ends, |case| {
-        let (kernel, ours) = case.data();
-        let is_shut = case.told == case.una() && ahead(case.heard, case.una());
-        // That was a timeout for the kernel, with a congestion window of one segment.
-        let is_fresh = ours.is_some_and(|range| range.start == case.heard);
-        is_shut && kernel.is_some_and(|range| range.start == case.una()) && ours.is_none()
-            || case.has_shut_again && kernel.is_none() && is_fresh
-    }),
-    ("few_bytes", Then::Ends, |case| {
-        let (kernel, ours) = case.data();
-        let is_fresh = ours.is_some_and(|range| range.start == case.heard);
-        // All that the window takes, which never was more.
-        let is_all = is_fresh && ours.is_some_and(|range| range.end == case.allowed) && case.largest < LEAST;
-        // Or what comes behind a few bytes that were sent again.
-        let is_behind =
-            is_fresh && case.has_repeated && (1..LEAST).contains(&case.heard.wrapping_sub(case.una()));
-        kernel.is_none() && (is_all || is_behind)
-    }),
-    ("undone_at_once", Then::Ends, |case| {
-        let (kernel, ours) = case.data();
-        // It sends nothing again, or nothing at all where the window is full.
-        let is_again = |range: Range| range.start == case.una() && ahead(case.heard, range.start);
-        let is_over = ours.is_some_and(is_again) && !kernel.is_some_and(is_again);
-        let acked = case.una().wrapping_sub(case.acked);
-        // By the test of a second timeout it sends nothing again at the acknowledgment of what was sent again, either.
-        let is_second = case.again[0] > 1 && acked > 0 && is_over;
-        // A second timeout in a row, and what was not sent before, or the FIN.
-        let is_tested = case.acks_once || case.again[0] > 1;
-        let fin = format!("F. {0}:{0}(0) ", case.heard);
-        let is_fresh = kernel.is_some_and(|range| range.start == case.heard)
-            || case.difference.kernel.first().is_some_and(|line| line.starts_with(&fin));
-        let goes_on = is_tested && is_fresh && ours.is_some_and(|range| range.start == case.una());
-        // Or a tail loss probe follows there, which does not during a repair.
-        let is_piece = |range: Range| range.end == case.heard_by_both && ahead(range.start, case.una());
-        let is_probed = case.has_acked_once
-            && kernel.is_some_and(is_piece)
-            && !ours.is_some_and(is_piece)
-            && case.difference.ours == case.difference.kernel[1..];
-        // Or by its timer alone, which it restarts.
-        let at_once = |line: &String| line.starts_with("after 0 ms: ");
-        let is_later = case.is_kernel_timed && case.only_again() && case.difference.ours.iter().all(at_once);
-        // Or its congestion window was undone by one before.
-        let is_more = case.kernel_sends_more()
-            || case.difference.kernel.split_first().is_some_and(|(_, rest)| rest == case.difference.ours);
-        case.acks_once && (case.kernel_sends_more() || is_over || is_later)
-            || case.has_undone && is_fresh && is_more
-            || goes_on
-            || is_second
-            || is_probed
-    }),
-    ("override_apart", Then::Ends, |case| case.is_override_apart && case.only_again()),
-    ("forced_probe", Then::Ends, |case| {
-        let (kernel, ours) = case.data();
-        let is_less = |ours: Range| kernel.is_none_or(|kernel| ahead(ours.end, kernel.end));
-        let is_fresh = |range: Range| range.start == case.heard;
-        // Or the kernel sends less than a segment behind it at once.
-        let is_small = |kernel: Range| is_fresh(kernel) && kernel.end.wrapping_sub(kernel.start) < MSS.into();
-        // The probe was a timeout for the kernel, so the next one comes later there.
-        let is_una = |line: &String| {
-            line.starts_with("after ") || data_of(line).is_some_and(|range| range.start == case.una())
-        };
-        let is_next =
-            case.again[0] > 0 && case.difference.kernel.iter().chain(&case.difference.ours).all(is_una);
-        case.has_forced
-            && (case.has_repeated && ours.is_some_and(|ours| is_fresh(ours) && is_less(ours))
-                || is_next
-                || ours.is_none() && kernel.is_some_and(is_small))
-    }),
-    ("window_in_segments", Then::Ends, |case| {
-        let (kernel, ours) = case.data();
-        let is_fresh = kernel.is_some_and(|range| range.start == case.heard) && ours.is_none();
-        // One short segment is a window of one for the kernel, and less than one here. A part of one is none for it.
-        let in_flight = case.heard.wrapping_sub(case.una());
-        let is_full = ours.is_some_and(|ours| {
-            ours.start == case.heard && ours.end.wrapping_sub(case.una()) <= MSS.into() && in_flight > 0
-        });
-        let short = case.short_ones(case.una());
-        // Beside where the data ends the two say the same.
-        let is_alike = case.says_alike();
-        let is_part = kernel.zip(ours).is_some_and(|(kernel, ours)| {
-            let more = ours.end.wrapping_sub(kernel.end);
-            kernel.start == ours.start
-                && ours.start == case.heard
-                && (1..=(1 + short) * u32::from(MSS)).contains(&more)
-        });
-        let has_no_news = kernel.is_none_or(|range| ahead(case.heard, range.start));
-        // Each short one counts as a whole one.
-        let is_of_short_ones = kernel.zip(ours).is_some_and(|(kernel, ours)| {
-            let apart = (kernel.end.wrapping_sub(ours.end) as i32).unsigned_abs();
-            kernel.start == ours.start
-                && ours.start == case.heard
-                && (1..=case.short_ones(0) * u32::from(MSS)).contains(&apart)
-        });
-        let is_apart = is_of_short_ones
-            || case.has_split && is_part
-            || case.has_repeated && (case.kernel_sends_more() || has_no_news && is_full && kernel.is_some());
-        is_apart && is_alike || case.has_repeated && (is_fresh || is_full && kernel.is_none())
-    }),
-    ("part_in_segments", Then::Ends, |case| {
-        let Some((fresh, rest)) = case.difference.ours.split_first() else { return false };
-        let is_fresh = data_of(fresh).is_some_and(|range| {
-            range.start == case.heard && range.end.wrapping_sub(range.start) <= MSS.into()
-        });
-        // What it would acknowledge with the data the kernel acknowledges alone.
-        let is_bare = |line: &String| line.starts_with(". ") && data_of(line).is_none();
-        let kernel = match case.difference.kernel.split_first() {
-            Some((first, others)) if is_bare(first) => others,
-            _ => &case.difference.kernel,
-        };
-        case.has_repeated
-            && case.una() != case.acked
-            && case.is_within_a_segment()
-            && is_fresh
-            && kernel == rest
-    }),
-    ("fin_beyond_window", Then::Ends, |case| {
-        let is_fin = |line: &String| line.starts_with("F. ") && line.contains("(0)");
-        // The initial window at least is in flight, in segments.
-        let in_flight = case.heard.wrapping_sub(case.una());
-        let is_full = case.departures.len() >= 10 || in_flight >= 10 * (u32::from(MSS) - 40);
-        let Some((fin, rest)) = case.difference.ours.split_first() else { return false };
-        // Or it acknowledges alone what it would have with the FIN.
-        let bare = |line: &String| is_fin(fin) && fin.strip_prefix("F") == Some(line);
-        let kernel = match case.difference.kernel.split_first() {
-            Some((first, others)) if bare(first) => others,
-            _ => &case.difference.kernel,
-        };
-        // The last one may have been sent again after the watch by one of the two.
-        let both = rest.len().min(kernel.len());
-        let is_again = |line: &String| data_of(line).is_some_and(|range| range.start == case.una());
-        (case.has_repeated || is_full)
-            && is_fin(fin)
-            && rest[..both] == kernel[..both]
-            && rest[both..].iter().chain(&kernel[both..]).all(is_again)
-    }),
-    ("backoff_reverted", Then::Ends, |case| {
-        let until = (case.difference.step + 1).min(case.input.steps.len());
-        let tells = |step: &Step| {
-            let Action::Send(packet, _) = &step.action else { return false };
-            let Body::Icmp(error) = &packet.body else { return false };
-            let code = error.code.as_deref().unwrap_or_default();
-            error.kind == "unreachable" && ["net_unreachable", "host_unreachable", "no_route"].contains(&code)
-        };
-        let (kernel, _) = case.data();
-        let is_again = |range: Range| range.start == case.una() && ahead(case.heard, range.start);
-        case.has_repeated
-            && case.input.steps[..until].iter().any(tells)
-            && case.only_again()
-            && (kernel.is_some_and(is_again) || Case::only(&case.difference.kernel, &["after "]))
-    }),
-    ("partial_ack", Then::GoesOn, |case| {
-        let bare = |lines: &[String]| -> Option<String> {
-            let [line] = lines else { return None };
-            line.strip_prefix("after ")?.split_once(": ").map(|(_, line)| line.to_owned())
-        };
-        let kernel = bare(&case.difference.kernel);
-        case.has_split && kernel.is_some() && kernel == bare(&case.difference.ours)
-    }),
-    ("partial_ack", Then::Ends, |case| {
-        // Or the next step comes before that of the other one.
-        let is_one = case.difference.kernel.len() == 1 && case.difference.ours.is_empty();
-        case.is_within_a_segment() && is_one && case.is_kernel_timed && case.data().0.is_some()
-    }),
-    ("probe_timeout", Then::GoesOn, |case| {
-        let is_later = |lines: &[String]| lines.len() == 1 && lines[0].starts_with("after ");
-        let is_first = case.again[0] == 0 && case.again[1] > 0;
-        is_first && is_later(&case.difference.kernel) && is_later(&case.difference.ours)
-    }),
-    ("probe_timeout", Then::Ends, |case| {
-        // Or the next step comes before that of the other one.
-        let is_first = case.again[0] == 0 && case.again[1] > 0;
-        let is_una = |range: Range| range.start == case.una();
-        is_first && case.difference.ours.is_empty() && case.data().0.is_some_and(is_una) && case.only_again()
-    }),
-    ("round_trip_of_several", Then::Ends, |case| case.is_round_trip_apart && case.only_again()),
-    // The first probe, as it was cut or anew.
-    ("cut_again", Then::GoesOn, |case| {
-        let is_both = !case.difference.kernel.is_empty() && !case.difference.ours.is_empty();
-        is_both && case.again == [0, 0] && case.only_again() && case.says_alike()
-    }),
-    ("too_big_unsized", Then::Ends, |case| {
-        let step = case.input.steps.get(case.difference.step).map(|step| &step.action);
-        let Some(Action::Send(packet, _)) = step else { return false };
-        matches!(&packet.body, Body::Icmp(error) if error.mtu == Some(0))
-            && !case.difference.kernel.is_empty()
-    }),
-    ("too_big", Then::Ends, |case| {
-        let step = case.input.steps.get(case.difference.step).map(|step| &step.action);
-        let is_error = matches!(step, Some(Action::Send(packet, _))
-            if matches!(&packet.body, Body::Icmp(error) if error.mtu.is_some()));
-        // Where one segment begins it may hold more than was sent before.
-        let is_again = |line: &String| data_of(line).is_some_and(|range| ahead(case.heard, range.start));
-        is_error
-            && !case.difference.ours.is_empty()
-            && case.difference.kernel.iter().chain(&case.difference.ours).all(is_again)
-    }),
-    ("false_echo", Then::Ends, |case| {
-        // Or what a timer forces into a small window.
-        let (kernel, ours) = case.data();
-        let is_forced = |range: Range| range.start == case.heard && range.end == case.allowed;
-        let is_one = kernel.is_none() && ours.is_some_and(is_forced)
-            || ours.is_none() && kernel.is_some_and(is_forced);
-        case.has_false_echo && (case.only_again() || is_one)
-    }),
-    ("block_with_fin", Then::Ends, |case| {
-        // The block takes room of data.
-        let (kernel, ours) = case.data();
-        let is_cut = kernel.zip(ours).is_some_and(|(kernel, ours)| {
-            let pieces = kernel.end.wrapping_sub(kernel.start).div_ceil(u32::from(MSS) - 2 * BLOCKS);
-            kernel.start == ours.start && (1..=BLOCKS * pieces).contains(&ours.end.wrapping_sub(kernel.end))
-        });
-        case.early_fin.is_some() && (case.only_again() || is_cut)
-    }),
-    ("cut_middle", Then::Ends, |case| {
-        // Or the window has no room for the kernel's.
-        let (kernel, ours) = case.data();
-        let is_again = ours.is_some_and(|range| ahead(case.heard, range.start));
-        case.has_split && (case.only_again() || kernel.is_none() && is_again)
-    }),
 ];
 
 /// Returns the row that explains a difference, and whether what follows is compared as well.
 pub fn row(case: &Case<'_>) -> Option<(&'static Row, bool)> {
-    let (key, then, _) = PREDICATES.iter().find(|(_, _, is_so)| is_so(case))?;
+    let (key, then, _) = PREDICATES.iter().chain(repair::PREDICATES).find(|(_, _, is_so)| is_so(case))?;
     // One of the two may have taken data, a FIN, or a timestamp.
     let is_stamp = |val: u32| case.stamp.is_none_or(|known| ahead(val, known));
     let has_stamp = case.segment.and_then(stamps).is_some_and(|(val, _)| case.has_stamps && is_stamp(val));

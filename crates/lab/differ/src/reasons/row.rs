@@ -1,4 +1,4 @@
-//! One explained difference.
+//! Type of a row of explained differences.
 
 /// Kind of input in which a difference is seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,7 +12,7 @@ pub enum Kind {
     Packets,
 }
 
-/// Programs of calls, of which the rest is not compared.
+/// Programs of calls, as an argument of [`super::of`].
 pub const CALLS: Kind = Kind::Calls { goes_on: false };
 
 /// One explained difference.

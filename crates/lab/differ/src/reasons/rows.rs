@@ -1,225 +1,15 @@
-//! The rows, in the order of the pages, but for those of Multipath TCP.
+//! Rows of peers that send packets, in the order of the page; those of calls are in [`super::calls`].
 
-use super::row::{CALLS, Kind, Row};
+use super::row::{Kind, Row};
 
-/// All rows. A predicate is as narrow as its reason.
+/// All rows of this kind. A predicate is as narrow as its reason.
 pub(super) const ROWS: &[Row] = &[
-    Row {
-        name: "a call that sleeps holds its descriptor",
-        kind: CALLS,
-        key: "*, closed while a call slept: *",
-        reason: "On Linux a call that sleeps in another thread keeps a closed connection open until it returns. Here \
-                 close(2) closes, as its manual page warns under `Multithreaded processes and close()`.",
-    },
-    Row {
-        name: "a reset within a call",
-        kind: CALLS,
-        key: "sendmmsg*: lens * | lens *",
-        reason: "The second message meets the peer's reset for the first if that was processed by then. On veth, a \
-                 link without a delay, it may be, on either side; sendmmsg(2) says how many were sent.",
-    },
-    Row {
-        name: "a relayed connection",
-        kind: CALLS,
-        key: "*, after a child: *",
-        reason: "A connection that a child uses is relayed by a thread of its parent (LAUNCHER.md, `Fork`): errors and \
-                 ends come later, a reset comes as the end, and the parent's own descriptors of it end with the \
-                 child's.",
-    },
-    Row {
-        name: "several reads of one socket",
-        kind: CALLS,
-        key: "*, several reads asleep: *",
-        reason: "Which of several calls that sleep for data of one socket, or for events of one set, gets them is not \
-                 defined: recv(2), accept(2) and epoll_wait(2) promise no order.",
-    },
-    Row {
-        name: "SIOCOUTQ after a reset",
-        kind: Kind::Calls { goes_on: true },
-        key: "ioctl 0x5411, one end closed: 0 * | 0 0",
-        reason: "RFC 9293, section 3.10.7.4: segment queues are flushed at a reset, so nothing is unsent. Linux counts \
-                 what was not acknowledged, and after connect(2) to AF_UNSPEC a number of its own.",
-    },
-    Row {
-        name: "SIOCOUTQNSD after a reset",
-        kind: Kind::Calls { goes_on: true },
-        key: "ioctl 0x894b, one end closed: 0 * | 0 0",
-        reason: "As `SIOCOUTQ` (RFC 9293, section 3.10.7.4): Linux counts what was not sent when the reset came.",
-    },
-    Row {
-        name: "a read over the edge of what is mapped",
-        kind: CALLS,
-        key: "re*, over the edge*:* ? | -1 EFAULT",
-        reason: "Linux reads packet by packet as they lie in its queue, where later ones are merged with earlier ones \
-                 or not, and returns what it had read before the fault. Here data has no such borders: what a read \
-                 would take is looked at first, and recv(2) takes nothing then (EFAULT).",
-    },
-    Row {
-        name: "an error behind the first message of recvmmsg",
-        kind: CALLS,
-        key: "s*, behind a recvmmsg of bad pointers: -1 EFAULT | *",
-        reason: "Linux keeps EFAULT of a later message as the socket's error, so a send fails with it. recvmmsg(2) \
-                 has it for the next call of recvmmsg, and here that finds the pointer itself.",
-    },
-    Row {
-        name: "data held back by MSG_MORE",
-        kind: CALLS,
-        key: "*, data held back: *",
-        reason: "Data that MSG_MORE holds back leaves at the latest after 200 ms (tcp(7), `TCP_CORK`). Here a segment \
-                 of the peer lets it go before; on Linux one with data does, unless its window and acknowledgment are \
-                 those of the one before. What the peer has read, `SIOCOUTQ`, and the peer's close tell which, and so \
-                 does what the peer sends behind its shutdown(2), as it resets if something comes after that.",
-    },
-    Row {
-        name: "timestamps that are asked for late",
-        kind: Kind::Calls { goes_on: true },
-        key: "recvmsg*, stamps asked for late: flags * name ? cmsg 1:?? ? | flags * name ? ?",
-        reason: "Data that came before `SO_TIMESTAMP` (socket(7)) or the like was set has a timestamp on Linux if any \
-                 socket of the machine had asked for timestamps by then, and none otherwise. Here it has none.",
-    },
-    Row {
-        name: "a peek that sleeps beside a read",
-        kind: CALLS,
-        key: "recv*MSG_PEEK*, raced by a read: woke: * | woke: *",
-        reason: "What a call with MSG_PEEK tells that sleeps while another one takes the data is not defined \
-                 (recv(2)): Linux counts bytes again that it has seen already, and logs a bug of the application.",
-    },
-    Row {
-        name: "a wait beside a read",
-        kind: Kind::Calls { goes_on: true },
-        key: "*, beside a read asleep: woke: * | woke: *",
-        reason: "Of a poll(2) and a recv(2) of one socket that sleep in two threads, a reset wakes both. Whether the \
-                 poll tells of the error depends on which of them runs first, on either side.",
-    },
-    Row {
-        name: "a wait beside a read that takes all",
-        kind: CALLS,
-        key: "*, beside a read asleep: *asleep*",
-        reason: "Of a poll(2) and a recv(2) or accept(2) of one socket that sleep in two threads, data wakes both; so \
-                 does an edge a poll(2) and an epoll_wait(2) of one set. The poll goes on sleeping if the other call \
-                 runs first: which does, on either side, is not defined.",
-    },
-    Row {
-        name: "a wait for connections and pipes",
-        kind: Kind::Calls { goes_on: true },
-        key: "epoll_wait, of both kinds: ? ?:0x* | ? ?:0x*",
-        reason: "While connections are ready, a pipe, eventfd or UNIX socket that becomes ready is told of in the \
-                 eighth wait at the latest (LAUNCHER.md, `Descriptors`): a wait that finds connections seldom asks \
-                 the kernel as well.",
-    },
-    Row {
-        name: "a connect beside a read",
-        kind: Kind::Calls { goes_on: true },
-        key: "*, beside a connect asleep: woke: -1 * | woke: -1 *",
-        reason: "Of a connect(2) and a recv(2) of one socket that sleep in two threads, the first that runs takes the \
-                 error of an end. Which does is not defined.",
-    },
-    Row {
-        name: "a wait beside a connect",
-        kind: Kind::Calls { goes_on: true },
-        key: "*, beside a connect asleep: woke: ? * | woke: ? *",
-        reason: "Of a poll(2) and a connect(2) of one socket that sleep in two threads, the end of the attempt wakes \
-                 both. Whether the poll tells of the error depends on which of them runs first, on either side.",
-    },
-    Row {
-        name: "window updates behind shutdown(SHUT_RD)",
-        kind: CALLS,
-        key: "*, filled behind a shut end: *",
-        reason: "Linux sends no window update once the receiving side is shut, so a peer whose window was full goes on \
-                 when its timer probes the window. RFC 9293, section 3.8.6.2.2, has the update sent, as here.",
-    },
-    Row {
-        name: "room of a full connection",
-        kind: CALLS,
-        key: "psend*, of a full connection: ? | -1 EAGAIN",
-        reason: "A sender whose buffers are full takes more at an acknowledgment. Linux delays one, or has a read send \
-                 it (RFC 9293, section 3.8.6.3), that is sent at once here, so the peer had that room before.",
-    },
-    Row {
-        name: "growth of a full send buffer",
-        kind: CALLS,
-        key: "*, of a full connection: n | -1 EAGAIN",
-        reason: "How large a send buffer becomes by itself is not defined (tcp(7), `tcp_wmem`). Here it has twice the \
-                 congestion window. On Linux any segment of the peer's makes it grow that finds less in flight than \
-                 the congestion window, even if its window stays shut.",
-    },
-    Row {
-        name: "a read with a low-water mark",
-        kind: CALLS,
-        key: "*, short of SO_RCVLOWAT: *",
-        reason: "A read that sleeps takes what comes, and returns with the smaller of `SO_RCVLOWAT` and what it asked \
-                 for (POSIX.1, `SO_RCVLOWAT`). On Linux it sleeps until so many bytes have come since it began, even \
-                 if it asked for fewer or has some, and leaves them to other calls until then.",
-    },
-    Row {
-        name: "TCP_INQ set while a read sleeps",
-        kind: Kind::Calls { goes_on: true },
-        key: "recvmsg*, TCP_INQ set meanwhile: woke: flags * | woke: flags *",
-        reason: "Linux looks at `TCP_INQ` when recvmsg(2) begins, and at `SO_TIMESTAMP` when it has the data. Here it \
-                 looks at both when it has the data.",
-    },
-    Row {
-        name: "two queues of a listener",
-        kind: CALLS,
-        key: "*, beside a queue of the link: *",
-        reason: "A listener has one queue for the link's connections and one for the kernel's loopback (LAUNCHER.md), \
-                 each with the whole backlog of listen(2). On Linux the link's connections may fill the only one.",
-    },
-    Row {
-        name: "options in front of a routing header that is not there",
-        kind: CALLS,
-        key: "*, behind IPV6_RTHDRDSTOPTS: *",
-        reason: "Linux takes them without a routing header, in front of which they would stand (RFC 8200, section \
-                 4.1), and counts them in the length of each packet without sending them: nothing arrives. Here \
-                 there are no extension headers.",
-    },
-    Row {
-        name: "timestamps by the options with _NEW",
-        kind: Kind::Calls { goes_on: true },
-        key: "recvmsg*: *flags * name ? cmsg 1:6? * | *flags * name ? ?",
-        reason: "A socket that is not connected is the kernel's, which takes `SO_TIMESTAMP_NEW` and the like. On a \
-                 connection of the stack they are refused, so what was set before brings nothing.",
-    },
-    Row {
-        name: "timestamps that an option with _NEW ends",
-        kind: Kind::Calls { goes_on: true },
-        key: "recvmsg*, behind an option with _NEW: *flags * name * | *flags * name ? cmsg 1:?? *",
-        reason: "On Linux `SO_TIMESTAMP_NEW` and the like end what the options without _NEW have begun. On a \
-                 connection of the stack they are refused, so these go on.",
-    },
-    Row {
-        name: "an IPv6 connection behind one to a mapped address",
-        kind: CALLS,
-        key: "*, over IPv6 behind IPv4: *",
-        reason: "A socket of Linux that has connected to a mapped address has the functions of IPv4 for good: what it \
-                 sends over IPv6 afterwards does not arrive. RFC 3493, section 3.7, has both families of one socket, \
-                 and here they work in any order.",
-    },
-    Row {
-        name: "the loopback after a connection over the link",
-        kind: CALLS,
-        key: "bind to the loopback*, once connected: 0 | -1 EADDRNOTAVAIL",
-        reason: "A socket that was connected over the link stays the stack's, which does not have the addresses of the \
-                 kernel's loopback (LAUNCHER.md). bind(2) of a new socket succeeds there.",
-    },
-    Row {
-        name: "a taken port of the loopback after a connection over the link",
-        kind: CALLS,
-        key: "bind to the loopback*, once connected: -1 EADDRINUSE | -1 EADDRNOTAVAIL",
-        reason: "As the row before (LAUNCHER.md): at an address that is not there no port is looked for.",
-    },
-    Row {
-        name: "the loopback beside a connection that was accepted",
-        kind: CALLS,
-        key: "bind to the loopback*, where a connection was accepted: 0 | -1 EADDRINUSE",
-        reason: "A listener's port is kept with its address until its last connection is over (LAUNCHER.md).",
-    },
     Row {
         name: "duplicates in SACK blocks",
         kind: Kind::Packets,
         key: "duplicate_block",
         reason: "Linux reports every old segment as a duplicate. RFC 2883, section 4, lets a receiver choose; here \
-                 what lies before the window is acknowledged without a block.",
+                 what lies before the window is acknowledged without a block. The block takes room of data.",
     },
     Row {
         name: "FIN in a SACK block",
@@ -355,6 +145,14 @@ pub(super) const ROWS: &[Row] = &[
                  permits up to 0.5 s).",
     },
     Row {
+        name: "segment before what the kernel has acknowledged",
+        kind: Kind::Packets,
+        key: "old_for_one",
+        reason: "Linux checks numbers by what it has acknowledged last, so it takes the acknowledgment and the window \
+                 of a segment before RCV.NXT while it delays an acknowledgment. RFC 9293, section 3.10.7.4, first \
+                 step, compares with RCV.NXT, as here.",
+    },
+    Row {
         name: "half-open connection of a closed listener",
         kind: Kind::Packets,
         key: "listener_closed",
@@ -420,6 +218,13 @@ pub(super) const ROWS: &[Row] = &[
                  probes a shut window; behind that it waits for a timeout. RFC 9293, section 3.8.6.2.1, has data sent \
                  that fills half of the largest window, and RFC 8985, section 7.2, has a tail loss probe follow, \
                  which is no sign of congestion.",
+    },
+    Row {
+        name: "room for small segments",
+        kind: Kind::Packets,
+        key: "small_segments_in_buffer",
+        reason: "Linux counts the memory of each segment against `SO_SNDBUF`, and cuts what waits for a window of a \
+                 few bytes into many. Here the bytes count.",
     },
     Row {
         name: "retransmission in a window that was shut",
@@ -499,7 +304,8 @@ pub(super) const ROWS: &[Row] = &[
         kind: Kind::Packets,
         key: "other_syn",
         reason: "Linux resets at a SYN in the window of a half-open connection, and of one in FIN-WAIT-2 that the \
-                 application has closed. RFC 5961, section 4.2, has it challenged, as here.",
+                 application has closed, where it drops one with text that begins before the window. RFC 5961, section \
+                 4.2, has it challenged, as here.",
     },
     Row {
         name: "text beside the acknowledgment of a FIN",
@@ -528,8 +334,8 @@ pub(super) const ROWS: &[Row] = &[
         kind: Kind::Packets,
         key: "syn_again",
         reason: "After an answer that acknowledges something else Linux repeats its SYN two ticks later, and counts \
-                 that as a timeout. Here it follows the reset at once, as in RFC 9293, section 3.5, figure 9, and the \
-                 timer begins anew: nothing was lost.",
+                 that as a timeout, so its window may be one segment later on. Here it follows the reset at once, as \
+                 in RFC 9293, section 3.5, figure 9, and the timer begins anew: nothing was lost.",
     },
     Row {
         name: "text behind a FIN",
@@ -686,6 +492,13 @@ pub(super) const ROWS: &[Row] = &[
                  override timeout count from when the data has to wait, as here.",
     },
     Row {
+        name: "what a timer sends into a small window, behind other timeouts",
+        kind: Kind::Packets,
+        key: "override_backed_off",
+        reason: "Linux waits as long as its timer was doubled before. RFC 9293, section 3.8.6.2.1, has the override \
+                 timeout between 0.1 s and 1 s, as here.",
+    },
+    Row {
         name: "timeout behind a tail loss probe",
         kind: Kind::Packets,
         key: "probe_timeout",
@@ -740,6 +553,14 @@ pub(super) const ROWS: &[Row] = &[
         key: "round_trip_of_several",
         reason: "Linux measures an acknowledgment of what left at different times by what left first. RFC 6298, \
                  section 3, leaves the choice: here it is what left last, which holds no time of waiting.",
+    },
+    Row {
+        name: "round trip of what left last",
+        kind: Kind::Packets,
+        key: "round_trip_of_latest",
+        reason: "Linux's RACK.rtt is that of the segment which it looked at last, an acknowledged one; RFC 8985, \
+                 section 6.2, step 2, does not order them. Here it is that of what left last, which a SACK block \
+                 reports, so what is missing is sent again without a further wait.",
     },
     Row {
         name: "acknowledgment of a part of a segment",

@@ -500,3 +500,101 @@ fn a_timer_stands_beside_each_step_within_the_tolerance() {
     assert_eq!(judged(10), Some(vec!["timer_beside_step"]));
     assert_eq!(judged(40), None, "the tolerance is over");
 }
+
+#[test]
+fn linux_leaves_less_than_a_segment_to_a_timer_that_was_doubled() {
+    let judged = |again: bool, len| {
+        let mut story = opened();
+        story.push((
+            call(Call::Write(1_000)),
+            sends(&[(0, data(1)), (230, data(1))][..1 + usize::from(again)]),
+        ));
+        let last = send(seg(ACK, 1, 0, 1_001, 500));
+        keys(story, last, sends(&[]), sends(&[(210, seg(ACK, 1_001, len, 1, 65_535))]))
+    };
+    assert_eq!(judged(true, 500), Some(vec!["override_backed_off"]));
+    assert_eq!(judged(true, 400), None, "the window is not full");
+    assert_eq!(judged(false, 500), None, "the timer was not doubled");
+}
+
+#[test]
+fn linux_waits_for_reordering_by_what_was_acknowledged() {
+    let judged = |at| {
+        let mut story = opened();
+        let all = [(0, data(1)), (0, data(1_001)), (0, data(2_001)), (at, data(3_001))];
+        story.push((call(Call::Write(4_000)), sends(&all)));
+        let mut ack = seg(ACK, 1, 0, 1_001, 65_535);
+        if let Body::Tcp(tcp) = &mut ack.body {
+            tcp.options = Some(vec![TcpOption::Sack(vec![Range { start: 3_001, end: 4_001 }])]);
+        }
+        let kernel = sends(&[(0, data(4_001)), (10, data(1_001))]);
+        keys(story, send(ack), kernel, sends(&[(0, data(1_001)), (0, data(4_001))]))
+    };
+    assert_eq!(judged(20), Some(vec!["round_trip_of_latest"]));
+    assert_ne!(judged(0), Some(vec!["round_trip_of_latest"]), "all left at once");
+}
+
+#[test]
+fn many_small_segments_fill_linuxs_send_buffer() {
+    let judged = |window, ours| {
+        let mut story = opened();
+        story.pop();
+        story.push((send(seg(ACK, 1, 0, 1, window)), sends(&[])));
+        keys(story, call(Call::Write(20_000)), answers("4471"), answers(ours))
+    };
+    assert_eq!(judged(1, "20000"), Some(vec!["small_segments_in_buffer"]));
+    assert_eq!(judged(1_000, "20000"), None, "the window takes a segment");
+    assert_eq!(judged(1, "100"), None, "the kernel took more");
+}
+
+#[test]
+fn a_syn_that_begins_before_the_window_of_a_closed_socket_is_dropped_on_linux() {
+    let judged = |closes, seq| {
+        let mut story = opened();
+        let end = if closes { Call::Close } else { Call::Shutdown(Half::Write) };
+        story.push((call(end), sends(&[(0, seg(FIN_ACK, 1, 0, 1, 65_535))])));
+        story.push((send(seg(ACK, 1, 0, 2, 65_535)), sends(&[])));
+        let last = send(seg(Flags::SYN, seq, 10, 0, 65_535));
+        keys(story, last, sends(&[]), sends(&[(0, seg(ACK, 2, 0, 1, 65_535))]))
+    };
+    assert_eq!(judged(true, 0), Some(vec!["other_syn"]));
+    assert_eq!(judged(false, 0), None, "the socket is open");
+    assert_eq!(judged(true, 2), None, "it begins in the window");
+}
+
+#[test]
+fn two_repetitions_of_a_syn_leave_linux_a_window_of_one_segment() {
+    let judged = |acks, kernel| {
+        let mut story = vec![(call(Call::Connect), sends(&[(0, seg(Flags::SYN, 0, 0, 0, 65_535))]))];
+        if acks {
+            story.push((send(seg(ACK, 1, 0, 9, 65_535)), sends(&[(0, seg(RST, 9, 0, 0, 0))])));
+        }
+        story.push((send(seg(SYN_ACK, 0, 0, 1, 65_535)), sends(&[(0, seg(ACK, 1, 0, 1, 65_535))])));
+        let kernel = sends(&[(0, seg(ACK, 1, kernel, 1, 65_535))]);
+        keys(story, call(Call::Write(3_000)), kernel, sends(&[(0, data(1)), (0, data(1_001))]))
+    };
+    assert_eq!(judged(true, 1_000), Some(vec!["syn_again"]));
+    assert_eq!(judged(false, 1_000), None, "no answer was refused");
+}
+
+#[test]
+fn a_listener_that_closes_now_resets_its_half_open_connection_here() {
+    let judged = |last| {
+        let mut story = opened();
+        story.pop();
+        keys(story, call(last), sends(&[]), sends(&[(300, seg(RST | ACK, 1, 0, 1, 0))]))
+    };
+    assert_eq!(judged(Call::CloseListener), Some(vec!["listener_closed"]));
+    assert_eq!(judged(Call::Poll), None);
+}
+
+#[test]
+fn what_both_sent_is_not_left_out_for_what_one_sent_beside_it() {
+    let judged = |kernel: u32| {
+        let ours = sends(&[(0, seg(ACK, 1_001, 0, 1, 65_535)), (440, data(1))]);
+        let kernel = sends(&[(440, data(kernel))]);
+        keys(wrote(opened(), 1, 1_000), send(seg(0, 200_001, 0, 1, 65_535)), kernel, ours)
+    };
+    assert_eq!(judged(1), Some(vec!["no_ack_flag"]));
+    assert_eq!(judged(1_001), None, "it sent something else");
+}

@@ -7,6 +7,7 @@ use drill::lang::{Direction, IpInfo, Packet, Segment, TcpOption};
 fn every_key_has_a_row_and_every_row_a_predicate() {
     let keys: Vec<&str> = PREDICATES
         .iter()
+        .chain(repair::PREDICATES)
         .map(|(key, ..)| *key)
         .chain(super::super::changes::CHANGES.iter().map(|(key, _)| *key))
         .collect();
