@@ -259,9 +259,9 @@ fn begin(port: u16, setup: &Setup, info: &Info, all: &[Frames], whole: bool) -> 
 
 /// Is it a card, among `devices`, that runs without interrupts by message (MSI, MSI-X)?
 ///
-/// A card that has none (82540EM) has one line, on which packets and link are one interrupt: DPDK's driver `net_e1000_em`
-/// takes the one for the other and never hears that the link is up. DPDK 22.11 does not get as far: it asks the kernel
-/// for MSI-X on every card, and the driver goes on where it is refused.
+/// A card that has none (82540EM) has one line, on which packets and link are one interrupt: DPDK's driver
+/// `net_e1000_em` takes the one for the other and never hears that the link is up. DPDK 22.11 does not get as far: it
+/// asks the kernel for MSI-X on every card, and the driver goes on where it is refused.
 fn lacks_messages(devices: &Path, info: &Info) -> bool {
     let name = CStr::from_bytes_until_nul(&info.device).ok().and_then(|name| name.to_str().ok());
     let card =

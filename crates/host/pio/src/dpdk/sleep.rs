@@ -2,10 +2,11 @@
 //!
 //! A device that has interrupts for received packets wakes the sleeper; they are asked for before each sleep, and the
 //! device is looked at once more behind that. A driver may promise interrupts that never come (`net_e1000_em` on an
-//! 82574L, DPDK 22.11): after [`MISSES`] sleeps with packets and without one they are not waited for any more. Any other
-//! device is looked at after a nap, which grows from [`NAP_MIN`] to [`NAP_MAX`] while nothing comes: that is the latency
-//! of the first packet after a pause, and a core that waits uses about a hundredth of its CPU. A timer's descriptor ends
-//! the nap.
+//! 82574L, DPDK 22.11): after [`MISSES`] sleeps with packets and without one they are not waited for any more.
+//!
+//! Any other device is looked at after a nap, which grows from [`NAP_MIN`] to [`NAP_MAX`] while nothing comes: that is
+//! the latency of the first packet after a pause, and a core that waits uses about a hundredth of its CPU. A timer's
+//! descriptor ends the nap.
 
 use super::device::Device;
 use super::eal::{Ear, Held};

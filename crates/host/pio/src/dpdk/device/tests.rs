@@ -1,4 +1,5 @@
-//! Goal: a slot takes what the MTU says, on both sides of each threshold; a card without interrupts by message is known.
+//! Goal: a slot takes what the MTU says, on both sides of each threshold; a card without interrupts by message is
+//! known.
 use super::*;
 
 #[test]
