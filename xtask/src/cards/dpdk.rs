@@ -68,7 +68,8 @@ pub(super) fn abilities(guest: &mut Guest, command: &str) -> Result<String, Stri
         let mut values = shown.text.lines().filter_map(|line| line.trim().strip_prefix(name));
         values.any(|rest| rest.split_whitespace().next().is_some_and(|value| value != "0"))
     };
-    if !shown.text.contains("link.interrupts") {
+    // What is 0 is not shown.
+    if !shown.text.contains("port.name") {
         return Err(format!("stat tells nothing of the card: {}", shown.text));
     }
     let abilities = [
