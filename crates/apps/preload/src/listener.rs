@@ -126,16 +126,19 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
 
 /// A socket of the stack listens at `name`, where it may be bound already.
 pub(crate) fn listen_as(stack: &Stack, below: c_int, name: SocketAddr, backlog: c_int) -> Result<(), Errno> {
+    let is_bound = stack.runner.apart(below).flatten().is_some();
     // Others of this launch listen there too: a child where its parent does, on a stack of its own or on the parent's,
-    // and a worker beside the others. Whether the port is free for them the kernel has said.
+    // and a worker beside the others. Whether the port is free for them the kernel has said. What is bound already
+    // shares its port as it was bound.
     let mut wanted = [0; 4];
     stack.runner.getsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &mut wanted)?;
-    stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32.to_ne_bytes())?;
+    let shares = if is_bound { wanted } else { 1_i32.to_ne_bytes() };
+    stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &shares)?;
     // Who waits for it waits for the kernel's loopback, too.
     stack.runner.set_nonblocking(below, true)?;
     // What keeps the port from other processes has descriptors of its own.
     limit::beyond(|| {
-        if stack.runner.apart(below).flatten().is_none() {
+        if !is_bound {
             bind_below(stack, below, name)?;
         }
         stack.runner.listen(below, backlog_of(backlog))
