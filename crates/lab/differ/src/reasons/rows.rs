@@ -527,6 +527,14 @@ pub(super) const ROWS: &[Row] = &[
                  section 8, permits: nothing will read it.",
     },
     Row {
+        name: "congestion window behind a timer",
+        kind: Kind::Packets,
+        key: "restart_by_timer",
+        reason: "Linux begins again with the initial window when the application writes, or the peer's window changes, \
+                 after a pause, not when a timer sends into a small window. RFC 5681, section 4.1, has any data do so \
+                 that nothing came before for longer than a timeout, as here.",
+    },
+    Row {
         name: "congestion window in bytes",
         kind: Kind::Packets,
         key: "window_in_segments",

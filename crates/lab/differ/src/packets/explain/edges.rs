@@ -102,6 +102,23 @@ fn what_a_timer_lets_go_is_repeated_later_on_linux() {
 }
 
 #[test]
+fn what_a_timer_sends_after_a_pause_ends_the_growth_of_the_window() {
+    let judged = |at, ours| {
+        let mut story = wrote(opened(), 10, 1_000);
+        story.push((send(seg(ACK, 1, 0, 10_001, 500)), sends(&[])));
+        story.push((call(Call::Write(30_000)), sends(&[(at, seg(ACK, 10_001, 500, 1, 65_535))])));
+        let burst = |count| {
+            let data = |n: u32| (0, seg(ACK, 10_501 + n * 1_000, 1_000, 1, 65_535));
+            sends(&(0..count).map(data).collect::<Vec<_>>())
+        };
+        keys(story, send(seg(ACK, 1, 0, 10_501, 65_535)), burst(21), burst(ours))
+    };
+    assert_eq!(judged(220, 10), Some(vec!["restart_by_timer"]));
+    assert_eq!(judged(220, 15), None, "not the initial window");
+    assert_eq!(judged(0, 10), None, "no timer's");
+}
+
+#[test]
 fn a_reset_of_crossed_syns_is_told_by_so_error_as_well() {
     let judged = |resets, ours| {
         let mut story = vec![

@@ -121,6 +121,19 @@ pub(super) const PREDICATES: &[(&str, Then, Predicate)] = &[
                 || is_next
                 || ours.is_none() && kernel.is_some_and(is_small))
     }),
+    ("restart_by_timer", Then::Ends, |case| {
+        // The initial window, whatever it was before.
+        let (_, ours) = case.data();
+        let is_initial = ours.is_some_and(|ours| {
+            let len = ours.end.wrapping_sub(ours.start);
+            ours.start == case.heard && (10 * (u32::from(MSS) - 40)..=11 * u32::from(MSS)).contains(&len)
+        });
+        case.has_forced
+            && case.una() == case.heard
+            && case.kernel_sends_more()
+            && is_initial
+            && case.says_alike()
+    }),
     ("window_in_segments", Then::Ends, |case| {
         let (kernel, ours) = case.data();
         let is_fresh = kernel.is_some_and(|range| range.start == case.heard) && ours.is_none();
