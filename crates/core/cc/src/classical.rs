@@ -260,6 +260,8 @@ impl<L: Law> Controller for Classical<L> {
     /// RFC 5681, 3.1-13.
     fn on_mss_change(&mut self, mss: u32) {
         self.reno.mss_change(mss);
+        // What an undo would bring back was counted in other segments.
+        self.undo = None;
     }
 
     fn window(&self) -> Window {

@@ -369,6 +369,8 @@ impl Controller for Cubic {
         self.reno.mss_change(mss);
         // The curve counts segments: a new stage begins in the new unit, towards the same plateau.
         self.clock = Clock::Stopped;
+        // What an undo would bring back was counted in other segments.
+        self.undo_valid = false;
     }
 
     fn window(&self) -> Window {

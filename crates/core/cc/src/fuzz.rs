@@ -220,9 +220,13 @@ fn step(policy: &mut Control, promises: &Promises, world: &mut World, op: u32, b
             assert!(policy.window().cwnd <= before.cwnd, "{policy:?}: idling is no reason to grow");
         }
         14 => {
-            world.mss = 1 + bytes.number() % 65_535;
-            policy.on_mss_change(world.mss);
-            assert_eq!(policy.window().cwnd, before.cwnd.max(world.mss), "{policy:?}");
+            let mss = 1 + bytes.number() % 65_535;
+            // As many segments as before, or as many bytes.
+            let segments = u64::from(before.cwnd) * u64::from(mss.min(world.mss)) / u64::from(world.mss);
+            world.mss = mss;
+            policy.on_mss_change(mss);
+            let allowed = (segments as u32).max(mss)..=before.cwnd.max(mss);
+            assert!(allowed.contains(&policy.window().cwnd), "{policy:?}");
         }
         _ => {
             let path = world.path(bytes.number(), None);

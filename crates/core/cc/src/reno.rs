@@ -261,11 +261,20 @@ impl Reno {
         self.credit = 0;
     }
 
-    /// The window keeps its bytes: a smaller MSS must not make a burst of more of them.
+    /// The window shrinks with the MSS, so that there is no burst of more segments (RFC 5681, section 3.1), and keeps
+    /// its bytes when that grows.
     pub(crate) fn mss_change(&mut self, mss: u32) {
+        let before = self.mss();
         self.mss = segment(mss);
-        self.cwnd = self.cwnd.max(self.mss());
-        self.ssthresh = self.ssthresh.max(2 * self.mss());
+        self.cwnd = self.scaled(self.cwnd, before).max(self.mss());
+        if self.ssthresh != u32::MAX {
+            self.ssthresh = self.scaled(self.ssthresh, before).max(2 * self.mss());
+        }
+    }
+
+    /// Returns a window of segments of `before` bytes in those of now, if these are smaller.
+    fn scaled(&self, window: u32, before: u32) -> u32 {
+        (u64::from(window) * u64::from(self.mss().min(before)) / u64::from(before)) as u32
     }
 
     tunables! { pub

@@ -170,12 +170,14 @@ fn idling_restarts_from_the_initial_window_and_remembers() {
     assert_eq!((lab.cwnd(), lab.ssthresh()), (10.0, 30.0));
 }
 
-/// RFC 1191, 6.4-1.
+/// RFC 1191, 6.4-1; RFC 5681, 3.1-13.
 #[test]
-fn a_new_mss_keeps_the_bytes() {
+fn a_smaller_mss_keeps_the_segments_and_a_larger_one_the_bytes() {
     let mut lab = lab(10, Some(10));
     lab.policy.on_mss_change(500);
-    assert_eq!(lab.policy.window().cwnd, 10 * MSS);
+    assert_eq!((lab.policy.window().cwnd, lab.policy.window().ssthresh), (5_000, 5_000));
+    lab.policy.on_mss_change(1_000);
+    assert_eq!((lab.policy.window().cwnd, lab.policy.window().ssthresh), (5_000, 5_000));
     lab.policy.on_mss_change(40_000);
     assert_eq!((lab.policy.window().cwnd, lab.policy.window().ssthresh), (40_000, 80_000));
 }
