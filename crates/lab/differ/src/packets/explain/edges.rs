@@ -102,6 +102,27 @@ fn what_a_timer_lets_go_is_repeated_later_on_linux() {
 }
 
 #[test]
+fn a_false_echo_moves_the_tail_loss_probe() {
+    let judged = |echo, fresh: &[u32]| {
+        let mut ack = seg(ACK, 1, 0, 1_001, 65_535);
+        if let Body::Tcp(tcp) = &mut ack.body {
+            tcp.options = Some(vec![TcpOption::Timestamps { val: Some(100), ecr: 0, absolute: false }]);
+        }
+        let mut story = wrote(opened(), 1, 1_000);
+        story.push((Step { after: 10, action: Action::Send(Box::new(ack), Echo::Latest(echo)) }, sends(&[])));
+        let data = |at: u32, after: u64| (after, seg(ACK, at, 1_000, 1, 65_535));
+        let kernel = [data(1_001, 0), data(2_001, 0)];
+        let later = fresh.iter().map(|at| data(*at, 30)).collect();
+        let ours = [kernel.to_vec(), later].concat();
+        keys(story, call(Call::Write(30_000)), sends(&kernel), sends(&ours))
+    };
+    assert_eq!(judged(9, &[3_001]), Some(vec!["false_echo"]));
+    assert_eq!(judged(9, &[4_001]), None, "not what comes next");
+    assert_eq!(judged(9, &[3_001, 4_001]), None, "more than a probe");
+    assert_eq!(judged(0, &[3_001]), None, "a true echo");
+}
+
+#[test]
 fn what_a_timer_sends_after_a_pause_ends_the_growth_of_the_window() {
     let judged = |at, ours| {
         let mut story = wrote(opened(), 10, 1_000);

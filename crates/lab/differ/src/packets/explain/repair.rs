@@ -286,12 +286,22 @@ pub(super) const PREDICATES: &[(&str, Then, Predicate)] = &[
         let (kernel, ours) = case.data();
         let is_edge = |range: Range| [case.allowed, case.told].contains(&range.end);
         let is_forced = |range: Range| range.start == case.heard && is_edge(range);
+        // Or new data of a tail loss probe.
+        let is_probe_of = |range: Range, lines: &[String]| {
+            range.start == case.heard_by_both
+                && case.heard_by_both != case.una()
+                && range.end.wrapping_sub(range.start) <= MSS.into()
+                && lines.len() == 1
+        };
+        let is_tail_probe = kernel.is_none()
+            && ours.is_some_and(|range| is_probe_of(range, &case.difference.ours))
+            || ours.is_none() && kernel.is_some_and(|range| is_probe_of(range, &case.difference.kernel));
         let is_shut = case.told == case.una() && case.una() == case.heard;
         let probes = |line: &String| is_shut && case.is_window_probe(line);
         let is_probe = case.difference.kernel.iter().chain(&case.difference.ours).all(probes);
         let is_one = kernel.is_none() && ours.is_some_and(is_forced)
             || ours.is_none() && kernel.is_some_and(is_forced);
-        case.has_false_echo && (case.only_again() || is_one || is_probe)
+        case.has_false_echo && (case.only_again() || is_one || is_probe || is_tail_probe)
     }),
     ("block_with_fin", Then::Ends, |case| {
         // The block takes room of data.
