@@ -499,7 +499,8 @@ print(len(answers))
 fn a_master_that_only_waits_leaves_connections_to_programs_that_it_starts() {
     let Some(bed) = Bed::if_root(true) else { return };
     let program = compiled(&bed, "master");
-    for (way, port) in [("poll", "8270"), ("epoll", "8271"), ("again", "8272"), ("spawn", "8273")] {
+    let ways = [("poll", "8270"), ("epoll", "8271"), ("again", "8272"), ("spawn", "8273"), ("reuse", "8274")];
+    for (way, port) in ways {
         let _server = launch(&bed, &[&program, port, way]);
         assert_eq!(ask(&bed, port).0, "child", "{way}");
         let served = bed.in_ns_within(&bed.client, 120, "python3", &["-c", MANY, SERVER_ADDR, port, "200"]);

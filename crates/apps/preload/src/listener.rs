@@ -2,7 +2,7 @@
 //! program asks for its connections; of those that several processes have, each has a role.
 
 use crate::boundary::Refused;
-use crate::description::{Family, Kind, More, NONE, StoredOption};
+use crate::description::{Family, Kind, More, NONE};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held};
 use crate::{kernel, limit, report, stored, threads};
@@ -69,16 +69,10 @@ pub(crate) fn leave_to_children(held: &Held) {
     // Either fails for what does not listen.
     if !held.has_asked() {
         let _ = stack.runner.park(held.below(), true);
-    } else if held.family() == Family::First && !held.accepts() && !has_workers(held) {
+    } else if held.family() == Family::First && !held.accepts() {
         held.set_family(Family::Master);
         let _ = stack.runner.set_role(held.below(), Role::Master);
     }
-}
-
-/// Returns true if other processes may listen at the same place on their own (SO_REUSEPORT): each has its share.
-fn has_workers(held: &Held) -> bool {
-    let is_it = |it: &StoredOption| (it.level, it.name) == (libc::SOL_SOCKET, libc::SO_REUSEPORT);
-    held.more().stored_options.iter().any(is_it)
 }
 
 /// Tells of listeners of which the link's peers heard nothing but refusals: this process alone had them and never

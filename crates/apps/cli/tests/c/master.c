@@ -42,6 +42,8 @@ int main(int argc, char **argv)
     struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons(atoi(argv[1])) };
     int listener = socket(AF_INET, SOCK_STREAM, 0), set = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = { .events = EPOLLIN };
+    if (strcmp(argv[2], "reuse") == 0)
+        setsockopt(listener, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 }, sizeof(int));
     if (bind(listener, (struct sockaddr *)&name, sizeof name) != 0 || listen(listener, 128) != 0)
         return 1;
     epoll_ctl(set, EPOLL_CTL_ADD, listener, &event);
