@@ -118,13 +118,7 @@ extern "C" fn before() {
         inside(|| {
             listeners.iter().for_each(listener::leave_to_children);
             relay::settle_for_fork();
-            let streams = streams();
-            relay::name_for_fork(&streams);
-            // Not behind the fork: while a thread is made no signal is taken, and the child's end, if nothing handles
-            // it, would end calls of the program's other threads (EINTR).
-            if stack::opened().is_some() && relay::are_asked_for(&streams) {
-                relay::begin_thread();
-            }
+            relay::name_for_fork(&streams());
         });
     }
     let locks = Locks::take(!interrupted);

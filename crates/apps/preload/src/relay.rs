@@ -107,15 +107,12 @@ impl Heirs {
     /// A channel about these connections, and about listeners whose ports the child cannot share; `None` if there are
     /// none, or no descriptors: then the child finds them gone.
     pub(crate) fn of(streams: &[Held]) -> Option<Heirs> {
-        are_asked_for(streams).then_some(())?;
+        if streams.is_empty() && !listener::listened_as_root() {
+            return None;
+        }
         let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
         Some(Heirs { parents, childs, streams: streams.to_vec(), taken: Vec::new() })
     }
-}
-
-/// Does a child of this process have something to ask about?
-pub(crate) fn are_asked_for(streams: &[Held]) -> bool {
-    !streams.is_empty() || listener::listened_as_root()
 }
 
 // --- the child -------------------------------------------------------------------------------------------------------
@@ -335,10 +332,8 @@ impl New {
         if self.bell == NONE {
             // SAFETY: numbers alone.
             self.bell = threads::hidden(unsafe { real::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) });
-            // SAFETY: a number.
-            let kernels = threads::hidden(unsafe { real::epoll_create1(libc::EPOLL_CLOEXEC) });
             let thread = std::thread::Builder::new().name("millstream-relay".into());
-            if let Err(e) = thread.spawn(move || run(kernels)) {
+            if let Err(e) = thread.spawn(run) {
                 say(&format!("connections of a child are lost: {e}"));
             }
         }
@@ -348,7 +343,7 @@ impl New {
     }
 }
 
-/// Makes the thread of a process whose stack is open, before the program forbids itself new ones or has a child.
+/// Makes the thread of a process whose stack is open, before the program forbids itself new ones.
 pub(crate) fn begin_thread() {
     inside(|| new().wake());
 }
@@ -371,9 +366,11 @@ const CHANNELS: u64 = 1 << 32;
 /// Events of one look.
 const EVENTS: usize = 64;
 
-fn run(kernels: c_int) {
+fn run() {
     ask::RELAYS.set(true);
     let Some(stack) = stack::opened() else { return };
+    // SAFETY: a number.
+    let kernels = threads::hidden(unsafe { real::epoll_create1(libc::EPOLL_CLOEXEC) });
     let relay = stack.runner.epoll_create().map_err(Refused::from).and_then(|below| {
         let bell = new().bell;
         let (children, pumps) = (Vec::new(), Vec::new());
