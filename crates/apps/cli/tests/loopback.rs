@@ -181,8 +181,10 @@ print('done')
 #[test]
 fn the_kernel_says_which_ports_are_free() {
     let Some(bed) = bed() else { return };
+    // An address that TIME-WAIT keeps is not the program's to choose, and no obstacle where the kernel chooses it.
     let program = "\
-import socket
+import errno, socket
+RANGE = '/proc/sys/net/ipv4/ip_local_port_range'
 server = socket.create_server(('127.0.0.1', 0))
 def port_in_time_wait():
     client = socket.create_connection(server.getsockname(), 10)
@@ -191,13 +193,24 @@ def port_in_time_wait():
     assert peer.recv(1) == b''
     peer.close()
     return port
-listener = socket.socket()
-listener.bind(('127.0.0.1', port_in_time_wait()))
+def bound_to_one():
+    port, bound = port_in_time_wait(), socket.socket()
+    try:
+        bound.bind(('127.0.0.1', port))
+        assert False, 'bound'
+    except OSError as error:
+        assert error.errno == errno.EADDRINUSE
+    ports = open(RANGE).read()
+    open(RANGE, 'w').write(f'{port} {port}')
+    bound.bind(('127.0.0.1', 0))
+    open(RANGE, 'w').write(ports)
+    assert bound.getsockname()[1] == port
+    return bound
+listener = bound_to_one()
 listener.listen()
 client = socket.create_connection(listener.getsockname(), 10)
 assert listener.accept()[1] == client.getsockname()
-client = socket.socket()
-client.bind(('127.0.0.1', port_in_time_wait()))
+client = bound_to_one()
 assert client.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR) == 0
 client.connect(listener.getsockname())
 assert listener.accept()[1] == client.getsockname()
