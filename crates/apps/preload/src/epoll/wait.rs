@@ -414,22 +414,24 @@ unsafe fn wait_on(
     }
 }
 
+/// Returns true if something with this word has a part on both sides of the set.
+fn is_on_both(set: &Held, word: u64) -> bool {
+    let mut known = set.more().watches.clone();
+    known.retain(|watch| watch.data == word);
+    known
+        .iter()
+        .any(|watch| table::named(watch.target, watch.fd).is_some_and(|(target, _)| has_part_below(&target)))
+}
+
 /// `n` events, and behind them `more` of the other side. A listener or a set that is ready on both sides is one event.
 unsafe fn merged(set: &Held, events: *mut epoll_event, n: usize, more: usize) -> c_int {
     let mut kept = n;
-    if more == 0 {
-        return kept as c_int;
-    }
-    let mut on_both = set.more().watches.clone();
-    on_both.retain(|watch| {
-        table::named(watch.target, watch.fd).is_some_and(|(target, _)| has_part_below(&target))
-    });
     for at in n..n + more {
         // SAFETY: so many were filled in.
         unsafe {
             let event = events.add(at).read_unaligned();
-            let on_both = on_both.iter().any(|watch| watch.data == event.u64);
-            let other = (0..n).find(|other| on_both && events.add(*other).read_unaligned().u64 == event.u64);
+            let other = (0..n).find(|other| events.add(*other).read_unaligned().u64 == event.u64);
+            let other = other.filter(|_| is_on_both(set, event.u64));
             match other.map(|other| events.add(other)) {
                 Some(other) => {
                     let both = other.read_unaligned().events | event.events;
