@@ -121,24 +121,22 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
 /// A socket of the stack listens at `name`, where it may be bound already.
 pub(crate) fn listen_as(stack: &Stack, below: c_int, name: SocketAddr, backlog: c_int) -> Result<(), Errno> {
     let is_bound = stack.runner.apart(below).flatten().is_some();
-    // Others of this launch listen there too: a child where its parent does, on a stack of its own or on the parent's,
-    // and a worker beside the others. Whether the port is free for them the kernel has said. What is bound already
-    // shares its port as it was bound.
-    let mut wanted = [0; 4];
-    stack.runner.getsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &mut wanted)?;
-    let shares = if is_bound { wanted } else { 1_i32.to_ne_bytes() };
-    stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &shares)?;
     // Who waits for it waits for the kernel's loopback, too.
     stack.runner.set_nonblocking(below, true)?;
     // What keeps the port from other processes has descriptors of its own.
-    limit::beyond(|| {
-        if !is_bound {
-            bind_below(stack, below, name)?;
-        }
-        stack.runner.listen(below, backlog_of(backlog))
-    })?;
-    // Connections have what the program has set.
-    stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &wanted)?;
+    let listen = || limit::beyond(|| stack.runner.listen(below, backlog_of(backlog)));
+    if is_bound {
+        // It shares its port as it was bound.
+        listen()?;
+    } else {
+        // Others of this launch listen there too: a child where its parent does, on a stack of its own or on the
+        // parent's, and a worker beside the others. Whether the port is free for them the kernel has said. Connections
+        // have what the program has set.
+        with_option(stack, below, libc::SO_REUSEPORT, || {
+            limit::beyond(|| bind_below(stack, below, name))?;
+            listen()
+        })?;
+    }
     report::listens(&name.to_string());
     Ok(())
 }
@@ -146,11 +144,21 @@ pub(crate) fn listen_as(stack: &Stack, below: c_int, name: SocketAddr, backlog: 
 /// A socket of the stack gets the name that the kernel's has: whether that is free the kernel has said. Connections of
 /// the stack that chose the same port, alive or in TIME-WAIT, are no obstacle, as they would be without SO_REUSEADDR.
 pub(crate) fn bind_below(stack: &Stack, below: c_int, name: SocketAddr) -> Result<(), Errno> {
+    with_option(stack, below, libc::SO_REUSEADDR, || stack.runner.bind(below, name.into()))
+}
+
+/// Sets an option for as long as `act` takes, and then what the program has set again.
+fn with_option(
+    stack: &Stack,
+    below: c_int,
+    option: c_int,
+    act: impl FnOnce() -> Result<(), Errno>,
+) -> Result<(), Errno> {
     let mut wanted = [0; 4];
-    stack.runner.getsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &mut wanted)?;
-    stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32.to_ne_bytes())?;
-    stack.runner.bind(below, name.into())?;
-    stack.runner.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &wanted)
+    stack.runner.getsockopt(below, libc::SOL_SOCKET, option, &mut wanted)?;
+    stack.runner.setsockopt(below, libc::SOL_SOCKET, option, &1_i32.to_ne_bytes())?;
+    act()?;
+    stack.runner.setsockopt(below, libc::SOL_SOCKET, option, &wanted)
 }
 
 /// As on Linux, what is negative is as much as there may be.
