@@ -383,12 +383,29 @@ fn signal(pid: u32, name: &str) {
     assert!(done.success(), "{name} {pid}");
 }
 
+/// Stops a process. The signal stops one thread, which stops the others: until then they answer, and a connection that
+/// begins meanwhile waits for the stopped process.
+fn stop(pid: u32) {
+    signal(pid, "-STOP");
+    let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+        let state =
+            std::fs::read_to_string(thread.expect("a thread").path().join("stat")).expect("its state");
+        state.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T"))
+    };
+    let all = || std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process").all(is_stopped);
+    let soon = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        all()
+    });
+    assert!(soon, "process {pid} does not stop");
+}
+
 /// One of two workers is stopped: the other answers all that is new, as workers with one listener on the kernel do.
 /// Connections of the stopped one wait, and when it goes on it takes part again.
 fn a_stopped_worker_keeps_no_share(pids: [u32; 2], client: &mut Helper, lengths: &[usize]) {
     let open = client.ask("open 40");
     even(&open, lengths);
-    signal(pids[0], "-STOP");
+    stop(pids[0]);
     let (answers, slowest) = client.ask_timed("short 20");
     assert_eq!(answers, vec![lengths[1]; 20], "{slowest:?}");
     assert!(slowest < Duration::from_millis(3500), "{slowest:?}");
@@ -422,7 +439,7 @@ fn a_worker_that_was_stopped_alone_keeps_no_new_connections() {
     let mut client = Helper::start(&bed.client, "a_client");
     let open = client.ask("open 20");
     assert_eq!(open, [1000; 20]);
-    signal(first.pid(), "-STOP");
+    stop(first.pid());
     let _second = worker(&bed, "nic:ms0", 1001);
     let (answers, slowest) = client.ask_timed("short 20");
     assert_eq!(answers, [1001; 20], "{slowest:?}");

@@ -401,8 +401,11 @@ impl Drop for Server {
             Ok(None) => {}
             Err(e) => eprintln!("millstream-bench: {e}"),
         }
-        if let Err(e) = sh("kill", &["-TERM", &self.child.id().to_string()]) {
-            eprintln!("millstream-bench: {e}");
+        // One that is stopped ends when it goes on.
+        for signal in ["-TERM", "-CONT"] {
+            if let Err(e) = sh("kill", &[signal, &self.child.id().to_string()]) {
+                eprintln!("millstream-bench: {e}");
+            }
         }
         if let Err(e) = self.child.wait() {
             eprintln!("millstream-bench: {e}");
