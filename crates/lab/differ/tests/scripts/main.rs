@@ -66,7 +66,7 @@ impl Outcome {
 #[test]
 fn our_stack_and_the_kernel_in_the_same_situations() {
     if let Err(why) = may_run() {
-        println!("SKIPPED: no differential test against the kernel: {why}");
+        println!("SKIPPED: no comparison with the kernel: {why}");
         return;
     }
     let wanted = std::env::var("MILLSTREAM_SCRIPT").unwrap_or_default();
