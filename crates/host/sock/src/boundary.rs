@@ -135,10 +135,18 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
     options::ROWS.iter().chain(calls::ROWS)
 }
 
+fn find(level: i32, number: i32) -> Option<&'static Row> {
+    rows().find(|row| row.number == Some(number) && row.manual.level() == level)
+}
+
 /// Returns the name of an option in C, if it is in the table.
 pub fn name_of(level: i32, number: i32) -> Option<&'static str> {
-    let found = rows().find(|row| row.number == Some(number) && row.manual.level() == level);
-    found.map(|row| row.name)
+    find(level, number).map(|row| row.name)
+}
+
+/// Returns true for the number of an option of ip(7) that Linux sets on some socket: of others it reads no value.
+pub fn is_set_of_ip(number: i32) -> bool {
+    find(Manual::Ip.level(), number).is_some_and(|row| !matches!(row.ask, Ask::Read(_)))
 }
 
 const HEAD: &str = "\

@@ -3,6 +3,7 @@
 use crate::boundary::{Outcome, Refused};
 use crate::memory;
 use libc::{c_int, c_void, socklen_t};
+use sock::boundary;
 use sock::options::{self, Shape};
 
 /// No option takes more (`struct tcp_ao_add`, with room for what a program hands over too much).
@@ -36,6 +37,10 @@ fn acceptable(level: c_int, name: c_int, len: usize) -> Outcome<()> {
 /// # Safety
 /// C's contract of setsockopt(2), for as long as the result lives.
 pub unsafe fn value_of<'a>(level: c_int, name: c_int, value: *const c_void, len: usize) -> Outcome<&'a [u8]> {
+    if level == libc::IPPROTO_IP && !boundary::is_set_of_ip(name) {
+        // It is refused unread.
+        return Ok(&[]);
+    }
     let shape = options::find(level, name).map(|row| row.shape);
     let most = match shape {
         Some(Shape::Bool | Shape::Word | Shape::Int(..)) => size_of::<c_int>(),

@@ -35,4 +35,5 @@ fn names_of_options() {
     assert_eq!(name_of(0, 13), Some("IP_RECVTOS"));
     assert_eq!(name_of(41, 26), Some("IPV6_V6ONLY"));
     assert_eq!((name_of(6, 9_999), name_of(77, 1)), (None, None));
+    assert_eq!([libc::IP_TTL, libc::IP_MTU, 9_999].map(is_set_of_ip), [true, false, false]);
 }
