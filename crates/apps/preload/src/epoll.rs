@@ -114,7 +114,8 @@ fn note(
     let fired = more.watches.extract_if(.., is_it).fold(false, |fired, watch| fired | watch.fired);
     if let Some((event, shot)) = wanted {
         let (events, data) = (event.events, event.u64);
-        more.watches.push(Watch { target: target_name, fd, events, data, shot, fired: false });
+        let watch = Watch { target: target_name, fd, events, data, shot, fired: false, entered: false };
+        more.watches.push(watch);
         if shot.is_some() {
             set.set_shots(true);
         }
@@ -222,20 +223,26 @@ fn below(stack: &Stack, set: &Held, epfd: c_int) -> Result<c_int, Refused> {
     };
     wait::ring(set, epfd);
     for (outer, number, watch) in watchers(set) {
-        put_in(stack, below(stack, &outer, number)?, made, &watch)?;
+        put_in(stack, (&outer, below(stack, &outer, number)?), made, &watch)?;
     }
     Ok(made)
 }
 
-/// The stack's part of a set watches this, as was asked for last.
-fn put_in(stack: &Stack, set: c_int, target: c_int, watch: &Watch) -> Result<(), Errno> {
+/// The stack's part of a set watches this, as was asked for last. What it watches so already is left alone: a change
+/// would tell once more what was told.
+fn put_in(stack: &Stack, (set, below): (&Held, c_int), target: c_int, watch: &Watch) -> Result<(), Errno> {
     let event = EpollEvent { ready: interest(watch.events), data: watch.shot.unwrap_or(watch.data) };
-    match stack.runner.epoll_ctl_as(set, target, watch.fd, EpollOp::Add(event)) {
+    match stack.runner.epoll_ctl_as(below, target, watch.fd, EpollOp::Add(event)) {
         // With EPOLLEXCLUSIVE it was never changed.
-        Err(Errno::EEXIST) if event.ready.any(Ready::EXCLUSIVE) => Ok(()),
-        Err(Errno::EEXIST) => stack.runner.epoll_ctl_as(set, target, watch.fd, EpollOp::Modify(event)),
-        done => done,
+        Err(Errno::EEXIST) if watch.entered || event.ready.any(Ready::EXCLUSIVE) => return Ok(()),
+        Err(Errno::EEXIST) => stack.runner.epoll_ctl_as(below, target, watch.fd, EpollOp::Modify(event))?,
+        done => done?,
     }
+    // Unless another thread has changed it meanwhile.
+    if let Some(known) = set.more().watches.iter_mut().find(|known| *known == watch) {
+        known.entered = true;
+    }
+    Ok(())
 }
 
 /// The next wait catches up: here and in the sets that this one is in.
@@ -263,7 +270,7 @@ fn catch_up(set: &Held) -> Outcome<()> {
             _ => None,
         };
         if let Some(inner) = inner {
-            put_in(stack, outer, inner, &watch)?;
+            put_in(stack, (set, outer), inner, &watch)?;
         }
     }
     Ok(())
@@ -341,7 +348,7 @@ pub(crate) fn becomes_stream(target: &Held) -> Outcome<()> {
             let event = EpollEvent { ready: interest(watch.events), data: watch.data };
             stack.runner.epoll_add_fired(below, target.below(), watch.fd, event)?;
         } else {
-            put_in(stack, below, target.below(), &Watch { shot: None, ..watch })?;
+            put_in(stack, (&set, below), target.below(), &Watch { shot: None, ..watch })?;
         }
     }
     forget(target);

@@ -15,7 +15,7 @@ pub(crate) fn interest(bits: u32) -> Ready {
 }
 
 /// Entry of a set that is no connection.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Watch {
     /// Which ([`Description::name`](crate::description::Description::name)).
     pub(super) target: usize,
@@ -27,6 +27,8 @@ pub(crate) struct Watch {
     pub(super) shot: Option<u64>,
     /// The one event was told, and neither side watches: Linux tells a hang-up of whatever it watches.
     pub(super) fired: bool,
+    /// The stack's part of the set watches it so.
+    pub(super) entered: bool,
 }
 
 impl Watch {
