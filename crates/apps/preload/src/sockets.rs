@@ -515,9 +515,11 @@ pub(crate) unsafe fn shutdown(held: &Held, fd: c_int, how: c_int) -> Outcome<c_i
     }
     // SAFETY: numbers alone.
     let done = answered(unsafe { real::shutdown(fd, how) })?;
-    // The other half of a listener is nothing.
-    if done == 0 && held.kind() == Kind::Listener && below != NONE && how != libc::SHUT_WR {
-        epoll::is_shut(held);
+    if done == 0 && held.kind() == Kind::Listener && below != NONE {
+        // The other half of a listener is nothing, and an edge nevertheless.
+        if how != libc::SHUT_WR {
+            epoll::is_shut(held);
+        }
         // SAFETY: numbers alone.
         unsafe { c::ms_shutdown(stack::open()?.context(), below, how) };
     }
