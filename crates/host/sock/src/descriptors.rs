@@ -83,6 +83,14 @@ impl Descriptors {
         self.objects.get_mut(index).ok_or(Errno::EBADF)
     }
 
+    /// All sockets that have a connection.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = &Stream> {
+        self.objects.iter().filter_map(|(_, object)| match &object.kind {
+            Kind::Stream(stream) => Some(stream),
+            _ => None,
+        })
+    }
+
     /// A socket that has a connection.
     pub(crate) fn stream(&self, fd: Fd) -> Result<&Stream, Errno> {
         match &self.object(fd)?.kind {

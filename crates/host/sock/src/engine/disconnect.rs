@@ -7,7 +7,7 @@ use crate::Errno;
 use crate::object::{Kind, Left, Settings};
 use crate::sockets::Fd;
 use crate::transport::Transport;
-use base::Endpoint;
+use base::{Addr, Endpoint};
 use tcp::{Events, State};
 
 impl<T: Transport> Engine<T> {
@@ -67,6 +67,24 @@ impl<T: Transport> Engine<T> {
         self.stream(fd).is_ok_and(|stream| {
             let bound = stream.again.as_ref().is_some_and(|again| again.bound.is_some());
             !bound && self.core.state(stream.conn) == State::Closed
+        })
+    }
+
+    /// See [`crate::runner::Runner::is_used`].
+    pub(crate) fn is_used(&mut self, local: Endpoint, v6_only: bool) -> bool {
+        if self.core.is_used(local, v6_only) {
+            return true;
+        }
+        let any = Endpoint::new(Addr::UNSPECIFIED_V6, local.port);
+        if local.addr != Addr::UNSPECIFIED_V4 || !self.core.is_used(any, true) {
+            return false;
+        }
+        let core = &mut self.core;
+        self.descriptors.streams().any(|stream| {
+            stream.v6
+                && stream.binding & Settings::V6_ONLY == 0
+                && core.state(stream.conn) != State::Closed
+                && core.local(stream.conn).port == local.port
         })
     }
 

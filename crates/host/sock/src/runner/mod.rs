@@ -371,9 +371,10 @@ impl<M: Machine> Runner<M> {
         Mode::lock(self).apart(fd)
     }
 
-    /// See [`stack::Core::is_used`].
+    /// Returns true if [`stack::Core::is_used`] does, or, for IPv4's unspecified address, if an IPv6 socket that takes
+    /// IPv4 as well has a connection over IPv6 at the port: then Linux binds nothing there either.
     pub fn is_used(&self, local: Endpoint, v6_only: bool) -> bool {
-        Mode::lock(self).core.is_used(local, v6_only)
+        Mode::lock(self).is_used(local, v6_only)
     }
 
     /// Returns true of a socket that was never bound, whose connection was refused, reset or closed.
