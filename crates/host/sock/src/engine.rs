@@ -120,7 +120,7 @@ impl<T: Transport> Engine<T> {
         if !self.waiting.is_empty() {
             self.waiting.wake(object);
         }
-        let mut watch = self.descriptors.at(object).map_or(NO_WATCH, |o| o.watches);
+        let mut watch = self.descriptors.at_mut(object).map_or(NO_WATCH, |o| o.woken_by(edges));
         while watch != NO_WATCH {
             if let Some(parent) = self.watches.queue(watch, edges) {
                 self.mark(parent, Ready::IN);

@@ -18,13 +18,19 @@ pub(crate) struct Object {
     /// Descriptors that stand for it.
     pub(crate) refs: u32,
     pub(crate) nonblocking: bool,
-    /// Calls that woke whatever slept on it, modulo 256.
+    /// Calls and room to send that woke whatever slept on it, modulo 256.
     pub(crate) wakes: u8,
 }
 
 impl Object {
     pub(crate) fn new(kind: Kind) -> Self {
         Object { kind, watches: NO_WATCH, refs: 1, nonblocking: false, wakes: 0 }
+    }
+
+    /// Takes note of edges: as on Linux, room to send wakes whatever sleeps. Returns the first of the watches.
+    pub(crate) fn woken_by(&mut self, edges: Ready) -> u32 {
+        self.wakes = self.wakes.wrapping_add(edges.any(Ready::OUT).into());
+        self.watches
     }
 }
 
