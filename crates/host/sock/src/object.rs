@@ -130,6 +130,9 @@ pub(crate) struct Extras {
     pub(crate) defer_accept: u8,
     /// TCP_MAXSEG that was set when the connection had agreed on its segments: told when the connection is over.
     pub(crate) max_seg: Option<u16>,
+    /// Largest segment that was told when TCP_MAXSEG was set on a socket that connects: as on Linux, what is told while
+    /// it does.
+    pub(crate) told_mss: Option<u16>,
     /// IP_MTU_DISCOVER or IPV6_MTU_DISCOVER.
     pub(crate) discover: Discover,
     /// Of an IPv6 socket, the options for packets of the family that it does not send: IPv4, unless its connection is

@@ -388,6 +388,12 @@ impl<T: Transport> Engine<T> {
         if id == Id::MaxSeg && self.is_negotiated(fd) {
             return self.change_extras(fd, |e| e.max_seg = Some(v as u16));
         }
+        if id == Id::MaxSeg
+            && self.stream(fd).is_ok_and(|stream| self.core.state(stream.conn) == State::SynSent)
+        {
+            let told = self.get_int(fd, id)? as u16;
+            self.change_extras(fd, |e| e.told_mss = Some(told))?;
+        }
         let mut options = self.options(fd)?;
         if set_plain(&mut options, id, v) {
             self.store_options(fd, options)?;

@@ -97,9 +97,10 @@ impl<T: Transport> Engine<T> {
         options.max_seg = 0;
         let (port, is_mapped) = (self.core.local(conn).port, self.is_mapped(fd));
         let held = self.stream(fd)?.held();
-        let mss = self.core.info(self.now, conn).map_or(0, |info| info.snd_mss);
+        let told = self.extras(fd).told_mss.filter(|_| self.core.state(conn) == State::SynSent);
+        let mss = told.unwrap_or_else(|| self.core.info(self.now, conn).map_or(0, |info| info.snd_mss));
         let mut settings = Settings::again(self.descriptors.stream_mut(fd)?, options, control);
-        settings.extras.max_seg = None;
+        (settings.extras.max_seg, settings.extras.told_mss) = (None, None);
         if is_mapped {
             settings.extras.change_family(&mut settings.options);
         }

@@ -178,6 +178,7 @@ impl<T: Transport> Engine<T> {
             _ => 536,
         };
         Ok(match conn {
+            Some((State::SynSent, mss)) => self.extras(fd).told_mss.unwrap_or(mss),
             Some((state, mss)) if own == 0 || state != State::Closed => mss,
             _ if own > 0 => own,
             _ => left,
