@@ -44,14 +44,6 @@ impl Connection {
         }
     }
 
-    /// Takes back the sample of the segment at `seq`, which did not leave.
-    #[cold]
-    pub(crate) fn take_back_sample(&mut self, seq: Seq, again: bool) {
-        if let Some(delivery) = self.delivery_mut() {
-            delivery.take_back(seq, again);
-        }
-    }
-
     /// `bytes` were found lost.
     #[cold]
     pub(crate) fn note_lost(&mut self, bytes: u32) {

@@ -148,21 +148,6 @@ impl Connection {
         }
     }
 
-    /// Takes back the departure of the data at SND.NXT, which did not leave: it is not reported yet, since the turn
-    /// is not over.
-    #[cold]
-    pub(crate) fn on_marked_return(&mut self) {
-        let (una, acked, flight) = (self.snd.una(), self.counts.bytes_acked() as u32, self.snd.flight());
-        let Some(marks) = self.cold_mut().marks.0.as_deref_mut() else { return };
-        while let Some(&Report::Stamp { what, byte, .. }) = marks.reports.back() {
-            let offset = byte.wrapping_sub(acked);
-            let note = marks.notes.iter_mut().find(|note| note.end == una + offset + 1);
-            let Some(note) = note.filter(|_| offset >= flight) else { return };
-            note.stamps = Stamps(note.stamps.0 | what.0);
-            marks.reports.pop_back();
-        }
-    }
-
     /// SND.UNA has moved.
     #[cold]
     pub(crate) fn on_marked_acknowledged(&mut self, cx: &mut Cx<'_>) {

@@ -23,7 +23,7 @@ impl Connection {
         !self.due().is_empty()
     }
 
-    /// The next segment to send, if any.
+    /// The next segment to send, if any. It counts as sent: the caller has a frame for it.
     #[inline]
     pub fn poll_transmit(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Transmit> {
         let next = self.next_segment(cx, limits);
@@ -219,42 +219,5 @@ impl Connection {
         let flags = flags | self.ecn_setup();
         let bare = TxPlan::bare(self.syn_seq(), flags, TransmitClass::Control);
         TxPlan { retransmit, len: data, mss: data as u16, ..bare }
-    }
-
-    /// The segment from poll_transmit could not be sent after all (no frame): undo or make it due again.
-    pub fn transmit_failed(&mut self, cx: &mut Cx<'_>, tx: &Transmit) {
-        let flags = tx.header.flags;
-        if flags.has(Flags::RST) {
-            if flags.has(Flags::ACK) {
-                self.request(Due::RST);
-            } else {
-                self.request_reset_at(tx.header.seq);
-            }
-            return;
-        }
-        if self.state() == State::Closed {
-            self.request(Due::ACK);
-            return;
-        }
-        if flags.has(Flags::ACK) {
-            self.request(Due::ACK);
-        }
-        if flags.has(Flags::SYN) {
-            self.request(Due::SYN);
-            if tx.retransmit {
-                cx.counters.syn_retransmits -= 1;
-                self.counts.retransmission_failed();
-            } else if self.state() == State::SynSent {
-                // A SYN that is sent again carries neither data nor cookie.
-                cx.counters.bytes_out -= u64::from(tx.len);
-                self.snd.uncount_segments(u32::from(tx.len > 0));
-                self.snd.take_back(self.snd.una());
-            }
-            return;
-        }
-        let len = tx.len + u32::from(flags.has(Flags::FIN));
-        if len > 0 {
-            self.data_failed(cx, tx, len);
-        }
     }
 }

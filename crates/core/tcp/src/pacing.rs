@@ -199,12 +199,6 @@ impl Connection {
         }
     }
 
-    /// Takes back the pacing of the latest segment, which did not leave.
-    #[cold]
-    pub(crate) fn take_back_pace(&mut self) {
-        self.pacing_mut().take_back();
-    }
-
     /// The timer that pacing shares has come, or nothing is paced any more. When the next quantum may leave is looked
     /// at anew.
     #[cold]

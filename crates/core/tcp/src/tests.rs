@@ -12,7 +12,6 @@ use alloc::vec::Vec;
 use base::{Duration, Instant};
 use wire::tcp::Flags;
 
-use crate::connection::Bits;
 use crate::state::Phase;
 use crate::tests::ends::{End, MSS, Packet, Pair, cx};
 use crate::{Config, Cx, Disposition, Error, Events, SocketOptions, State, WriteError};
@@ -376,25 +375,6 @@ fn errors_come_once_and_data_before_them() {
     assert_eq!(pair.a.conn.write(cx!(pair.a, pair.now), b"x"), Err(WriteError::Failed(Error::Reset)));
     assert_eq!(pair.a.conn.write(cx!(pair.a, pair.now), b"x"), Err(WriteError::Shutdown));
     assert_eq!(pair.a.conn.take_error(), None);
-}
-
-#[test]
-fn refused_frames_change_nothing() {
-    let mut pair = Pair::new();
-    pair.a.write(pair.now, b"data");
-    pair.a.close(pair.now);
-    let limits = pair.a.limits;
-    for _ in 0..3 {
-        let tx = pair.a.conn.poll_transmit(cx!(pair.a, pair.now), &limits).expect("data and FIN");
-        assert!(tx.len == 4 && tx.header.flags.has(Flags::FIN) && !tx.retransmit);
-        pair.a.conn.transmit_failed(cx!(pair.a, pair.now), &tx);
-        assert_eq!(pair.a.conn.snd.flight(), 0);
-    }
-    let sent = pair.a.drain(pair.now);
-    assert_eq!(sent.len(), 1);
-    pair.b.take(pair.now, &sent[0]);
-    assert_eq!(pair.b.read(pair.now), b"data");
-    assert!(pair.b.conn.bits.has(Bits::PEER_FIN));
 }
 
 #[test]

@@ -70,16 +70,6 @@ impl Delivery {
         }
     }
 
-    /// Takes back the sample of the segment at `seq`, which never left.
-    pub(super) fn take_back(&mut self, seq: Seq, again: bool) {
-        if again {
-            self.again.pop_back_if(|left| left.start == seq);
-        } else if let Some(last) = self.log.back_mut() {
-            last.end = last.end.earlier(seq);
-            self.log.pop_back_if(|left| left.start.at_or_after(left.end));
-        }
-    }
-
     /// Of all that is delivered now, what left last: SND.UNA is `una` (IsNewestPacket).
     pub(super) fn newest(&mut self, una: Seq, board: Option<&Scoreboard>) -> Option<Left> {
         let known = self.high;

@@ -146,7 +146,6 @@ impl World {
             }
             25 => self.conn.set_control(&mut self.lent.cx(), control(input.u8() & 1)),
             26 | 27 => self.icmp(input),
-            28 => self.refuse(),
             29 if input.u8() < 32 && !self.released => {
                 self.conn.close(&mut self.lent.cx());
                 self.released = true;
@@ -324,13 +323,6 @@ impl World {
         } else {
             self.lent.now + Duration::from_micros(u64::from(input.u32() >> input.below(32)))
         };
-    }
-
-    /// The port has no frame for the next segment.
-    fn refuse(&mut self) {
-        if let Some(tx) = self.conn.poll_transmit(&mut self.lent.cx(), &self.limits) {
-            self.conn.transmit_failed(&mut self.lent.cx(), &tx);
-        }
     }
 
     /// Does as a stack after each call: fires due timers, then transmits until nothing is left.

@@ -28,8 +28,6 @@ pub fn resent(data: &[u8]) {
     let first = Seq::new(u32::MAX - input.below(600));
     let (mut real, mut bytes) = (Resent::default(), vec![Byte::Quiet; FLIGHT as usize]);
     let (mut una, mut now) = (0, u32::MAX - input.below(60));
-    // What left last, if it may still turn out not to have.
-    let mut last: Option<(u32, u32)> = None;
     while !input.is_empty() {
         match input.u8() % 8 {
             0..=2 => {
@@ -38,21 +36,10 @@ pub fn resent(data: &[u8]) {
                 if start < end {
                     real.push(first + start, first + end, now);
                     bytes[start as usize..end as usize].fill(Byte::UnderWay(now));
-                    last = Some((start, end));
                 }
             }
-            3 => {
-                now = now.wrapping_add(input.below(5));
-                last = None;
-            }
-            4 => {
-                if let Some((start, end)) = last.take() {
-                    let from = start + input.below(end - start + 1);
-                    real.cut(first + from);
-                    bytes[from as usize..end as usize].fill(Byte::Quiet);
-                }
-            }
-            5 => {
+            3 => now = now.wrapping_add(input.below(5)),
+            4 | 5 => {
                 // What left within these microseconds may be under way.
                 let young = input.below(12);
                 let remaining = |left: Left| Some(young.saturating_sub(now.wrapping_sub(left.at)));
@@ -71,7 +58,6 @@ pub fn resent(data: &[u8]) {
                     _ => None,
                 });
                 assert_eq!(wait, ages.min(), "the oldest decides");
-                last = None;
             }
             _ => {
                 una += input.below(FLIGHT - una + 1).min(input.below(12));
@@ -96,7 +82,6 @@ pub fn resent(data: &[u8]) {
                 }
                 let latest = latest.map(|(at, end)| Left { at, end: first + end, again: true });
                 assert_eq!(told, latest);
-                last = None;
             }
         }
         check(&real, &bytes, first, una, &mut input);

@@ -200,14 +200,6 @@ impl Connection {
         }
     }
 
-    /// Takes back the probe at `seq`, which never left.
-    #[cold]
-    pub(crate) fn mtu_probe_failed(&mut self, seq: Seq) {
-        if self.search().and_then(|search| search.probe).is_some_and(|probe| probe.start == seq) {
-            self.take_mtu_probe();
-        }
-    }
-
     /// A router does not take packets larger than `mtu`, and quotes the byte at `seq`. True if that was the probe, of
     /// which no more was known than that it is large.
     /// RFC 8899, 4.6.2-1 and 4.6.2-2; RFC 8899, 3-5, 3-6 and 4.6.1-1.

@@ -13,7 +13,7 @@ use crate::output::WRITER;
 use crate::recovery::retransmission::Resend;
 use crate::state::Phase;
 use crate::transmit::{SeqRange, TxPlan};
-use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
+use crate::{Cx, Transmit, TransmitClass, TxLimits};
 
 /// The application that sends within this time of receiving is in a dialogue: its answers carry the
 /// acknowledgments.
@@ -412,42 +412,6 @@ impl Connection {
         self.count_again(len);
         let plan = self.plan_range::<false>(cx, SeqRange { seq, len, fin }, u32::from(self.snd.mss()));
         Some(TxPlan { class: TransmitClass::Ack, tells: false, ..plan })
-    }
-
-    /// Takes back the last segment of poll_transmit, which never left.
-    pub(crate) fn data_failed(&mut self, cx: &mut Cx<'_>, tx: &Transmit, len: u32) {
-        self.request(Due::DATA);
-        self.uncount(tx);
-        if self.bits.has(Bits::PACED) {
-            self.take_back_pace();
-        }
-        if self.bits.has(Bits::SAMPLED) {
-            self.take_back_sample(tx.header.seq, tx.retransmit);
-        }
-        if self.bits.has(Bits::PROBING_MTU) {
-            self.mtu_probe_failed(tx.header.seq);
-        }
-        if tx.retransmit {
-            // A repeated FIN does not count as retransmission.
-            if tx.len > 0 || !self.bits.has(Bits::REPEATS_FIN) {
-                self.counts.retransmission_failed();
-                cx.counters.retransmits -= 1;
-            }
-            self.retransmission_failed(cx, tx.header.seq, len);
-            self.probe_failed(tx.header.seq);
-        } else if tx.header.seq + len == self.snd.nxt() && self.state() != State::Closed {
-            self.snd.take_back(tx.header.seq);
-            if self.bits.has(Bits::MARKED) {
-                self.on_marked_return();
-            }
-            self.probe_failed(tx.header.seq);
-            if self.snd.flight() == 0 {
-                self.timers.stop_rtx();
-            }
-        } else if self.snd.window() == 0 {
-            self.request(Due::PROBE);
-        }
-        cx.counters.bytes_out -= u64::from(tx.len);
     }
 
     /// The payload of a transmission where it lies: pieces in order, `tx.len` bytes together.

@@ -13,8 +13,6 @@ pub(super) struct Pacing {
     pub(super) next: Instant,
     /// Bytes of the quantum begun that may still leave.
     pub(super) left: u32,
-    /// State before the latest segment, restored if it never left.
-    pub(super) before: (Instant, u32),
     /// SO_MAX_PACING_RATE.
     pub(super) cap: Option<Rate>,
     /// Only slow start asks for pacing.
@@ -27,7 +25,7 @@ pub(crate) struct Pace(pub(super) Option<Box<Pacing>>);
 
 impl Pacing {
     pub(super) fn new(cap: Option<Rate>) -> Pacing {
-        Pacing { next: Instant::ZERO, left: 0, before: (Instant::ZERO, 0), cap, starting: false }
+        Pacing { next: Instant::ZERO, left: 0, cap, starting: false }
     }
 
     /// Bytes that may leave at `now`: whole segments of `mss`, one at least; or when some may.
@@ -43,16 +41,10 @@ impl Pacing {
 
     /// `bytes` leave. A late send makes up for half of what leaves now, at most: timers are never punctual.
     pub(super) fn on_sent(&mut self, now: Instant, bytes: u32, rate: Rate) {
-        self.before = (self.next, self.left);
         let time = rate.spacing(bytes.into());
         let late = now.since(self.next).min(time / 2);
         self.next = self.next.max(now) + (time - late);
         self.left = self.left.saturating_sub(bytes);
-    }
-
-    /// Takes back the latest [`Pacing::on_sent`]: the segment did not leave.
-    pub(super) fn take_back(&mut self) {
-        (self.next, self.left) = self.before;
     }
 }
 

@@ -27,11 +27,7 @@ fn run(rng: &mut Rng, rate: Rate, least: u8, span: Duration, late: u64) -> (Vec<
                     _ => MSS,
                 };
                 pacing.on_sent(now, len, rate);
-                if rng.chance(0.05) {
-                    pacing.take_back();
-                } else {
-                    sent.push((now, len));
-                }
+                sent.push((now, len));
             }
             Err(at) => now = at + Duration::from_nanos(rng.below(late + 1)),
         }

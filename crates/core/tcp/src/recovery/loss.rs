@@ -162,13 +162,6 @@ impl Loss {
             self.again = self.again.saturating_add(bytes);
         }
     }
-
-    /// Takes back what [`Loss::count_again`] counted for a segment that never left.
-    pub(super) fn uncount_again(&mut self, bytes: u32) {
-        if matches!(self.phase, Phase::Fast | Phase::Timeout) {
-            self.again = self.again.saturating_sub(bytes);
-        }
-    }
 }
 
 /// How far the test has come.

@@ -173,15 +173,6 @@ impl Resent {
         }
     }
 
-    /// `from..` of what left last never left after all.
-    pub(crate) fn cut(&mut self, from: Seq) {
-        if let Some(last) = self.log.back_mut() {
-            let from = from.later(last.start);
-            self.open.carve(from, last.end, |_| {});
-            last.end = last.end.earlier(from);
-        }
-    }
-
     /// Is the byte at `seq` on its way a second time?
     pub(crate) fn covers(&self, seq: Seq) -> bool {
         self.open.of(seq).is_some()

@@ -86,18 +86,6 @@ impl Connection {
             loss.resend = loss.resend.later(end);
         }
     }
-
-    /// The retransmission of `bytes` that began at `seq` never left.
-    pub(crate) fn retransmission_failed(&mut self, cx: &mut Cx<'_>, seq: Seq, bytes: u32) {
-        let una = self.snd.una();
-        if let Some(loss) = &mut self.recovery.loss {
-            loss.uncount_again(bytes);
-            loss.resend = loss.resend.earlier(seq);
-            loss.resent.cut(seq);
-            cx.counters.list_steps += loss.resent.take_steps();
-            loss.urgent |= seq.at_or_before(una);
-        }
-    }
 }
 
 impl Loss {

@@ -178,11 +178,4 @@ impl Connection {
         self.tell_congestion(cx, Signal::Loss);
         self.control.on_recovery_end(&info);
     }
-
-    /// The segment that the probe was never left.
-    pub(crate) fn probe_failed(&mut self, seq: Seq) {
-        if self.bits.has(Bits::PROBING) && seq.at_or_before(self.probe_end()) {
-            self.bits.clear(Bits::PROBING, WRITER);
-        }
-    }
 }

@@ -358,11 +358,6 @@ impl Sender {
         self.data_segments = self.data_segments.wrapping_add(segments);
     }
 
-    /// They did not leave.
-    pub(crate) fn uncount_segments(&mut self, segments: u32) {
-        self.data_segments = self.data_segments.wrapping_sub(segments);
-    }
-
     /// Notes that the data that ends at SND.NXT leaves now.
     #[inline(always)]
     pub(crate) fn note_tx_time(&mut self, log: &mut TxTimes, now: Instant) {

@@ -7,7 +7,7 @@ use crate::bits::{Flag, Owned};
 use crate::connection::{Bits, Connection};
 use crate::stats::counts::{Account, Spans, read, toggle};
 use crate::stats::{WRITER, Writer};
-use crate::{Cx, Limit, Transmit};
+use crate::{Cx, Limit};
 
 impl Connection {
     /// The send buffer was empty and is not, or the other way round.
@@ -109,20 +109,6 @@ impl Connection {
         let account = &mut self.cold_mut().stats.account;
         account.again = account.again.wrapping_sub(1);
         account.bytes_again = account.bytes_again.saturating_sub(1);
-    }
-
-    /// A segment with data never left.
-    #[cold]
-    pub(crate) fn uncount(&mut self, tx: &Transmit) {
-        if tx.len > 0 {
-            let segments = tx.len.div_ceil(tx.mss.into());
-            self.snd.uncount_segments(segments);
-            if tx.retransmit {
-                let account = &mut self.cold_mut().stats.account;
-                account.again = account.again.wrapping_sub(segments);
-                account.bytes_again = account.bytes_again.saturating_sub(tx.len.into());
-            }
-        }
     }
 
     /// An acknowledgment that echoes a mark delivered `bytes`.

@@ -122,11 +122,6 @@ impl Counts {
         self.retransmits = self.retransmits.wrapping_add(1);
     }
 
-    /// A retransmission never left.
-    pub(crate) fn retransmission_failed(&mut self) {
-        self.retransmits = self.retransmits.wrapping_sub(1);
-    }
-
     #[inline(always)]
     pub(crate) fn acknowledged(&mut self, bytes: u32) {
         self.bytes_acked += u64::from(bytes);

@@ -5,7 +5,7 @@ use tcp::{Config, Info};
 use wire::tcp::Flags;
 
 use crate::host::ms;
-use crate::rig::{OURS, Rig, Setup};
+use crate::rig::{Rig, Setup};
 
 fn info(rig: &Rig) -> Info {
     rig.host.conn().info(rig.now)
@@ -38,45 +38,6 @@ fn busy_is_while_something_is_to_be_acknowledged() {
     rig.inject(rig.segment(Flags::RST, &[]));
     rig.pass(ms(10));
     assert_eq!(spans(&rig)[0], ms(35), "the end stops it");
-}
-
-/// Lets the timer come, and the port refuse three times what then leaves.
-fn refuse_retransmissions(rig: &mut Rig) {
-    let limits = rig.host.limits;
-    rig.now = rig.host.timeout().expect("something is in flight");
-    let now = rig.now;
-    rig.host.with(now, |conn, cx| {
-        conn.on_timeout(cx);
-        for _ in 0..3 {
-            let tx = conn.poll_transmit(cx, &limits).expect("it is due");
-            assert!(tx.retransmit, "{tx:?}");
-            conn.transmit_failed(cx, &tx);
-            let info = conn.info(now);
-            assert_eq!((info.retransmits, info.sent_again, info.bytes_retransmitted), (0, 0, 0));
-            assert_eq!((cx.counters.retransmits, cx.counters.syn_retransmits), (0, 0));
-        }
-    });
-    assert_eq!(info(rig).retransmits, 1, "the one that left");
-}
-
-#[test]
-fn a_retransmission_that_the_port_refuses_is_none() {
-    let mut rig = Setup::default().syn_sent();
-    refuse_retransmissions(&mut rig);
-    assert_eq!(rig.one().seq, OURS);
-
-    let mut rig = Setup::default().connected();
-    rig.write(&[0; 3_000]).unwrap();
-    rig.sent();
-    refuse_retransmissions(&mut rig);
-    let first = rig.one();
-    assert_eq!((first.seq, info(&rig).sent_again), (OURS + 1, first.len() as u32));
-
-    let mut rig = Setup::default().connected();
-    rig.shutdown();
-    rig.sent();
-    refuse_retransmissions(&mut rig);
-    assert!(rig.one().flags.has(Flags::FIN));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One end: a connection with all it borrows, and its rest in TIME-WAIT.
 
-use base::{Addr, Duration, Endpoint, FlowKey, Instant, Rng, Seq};
+use base::{Addr, Duration, Endpoint, FlowKey, Instant, Seq};
 use tcp::{
     Config, Connection, CookieJar, Counters, Cx, Disposition, Events, FastOpenAnswer, FastOpenKeys,
     FastOpenOffer, HostHint, Open, Pool, SocketOptions, State, TimeWait, TimeWaitAnswer, TxLimits,
@@ -52,11 +52,8 @@ pub(crate) struct Host {
     /// Everything `poll_event` ever said, and what it said since the application last looked.
     pub(crate) events: Events,
     pub(crate) fresh: Events,
-    /// How often the port has no frame for a segment.
-    pub(crate) refuses: f64,
     /// Timers come this much late.
     pub(crate) late: Duration,
-    pub(crate) rng: Rng,
     pub(crate) limits: TxLimits,
     /// Segments to send: control before ACK before data is the stack's business, not the test's.
     pub(crate) out: Vec<Bytes>,
@@ -90,9 +87,7 @@ impl Host {
             keys: None,
             events: Events::default(),
             fresh: Events::default(),
-            refuses: 0.0,
             late: Duration::ZERO,
-            rng: Rng::new(isn.raw().into()),
             limits: TxLimits { max_payload: 65_000 },
             out: Vec::new(),
             copies: false,
@@ -196,10 +191,6 @@ impl Host {
         let mut budget = 100_000;
         while let Some(tx) = conn.poll_transmit(&mut self.cx(now), &limits) {
             assert!(tx.len <= limits.max_payload && (tx.len == 0 || tx.mss > 0), "{tx:?} obeys the port");
-            if self.rng.chance(self.refuses) {
-                conn.transmit_failed(&mut self.cx(now), &tx);
-                continue;
-            }
             if tx.len > 0 {
                 self.tx_times.push((now, tx.len));
                 self.last_mtu = conn.info(now).path_mtu;

@@ -79,9 +79,6 @@ fn vary(net: &mut Net, rng: &mut Rng) {
             host.limits.max_payload = u32::from(host.mtu);
         }
         if rng.chance(0.2) {
-            host.refuses = 0.1;
-        }
-        if rng.chance(0.2) {
             host.late = ms(rng.below(30));
         }
         if rng.chance(0.2) {

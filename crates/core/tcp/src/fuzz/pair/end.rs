@@ -93,9 +93,6 @@ pub(super) struct End {
     pub(super) limits: TxLimits,
     /// Timers come this much late.
     pub(super) late: Duration,
-    /// One in so many transmissions finds no frame at the port; 0 is none.
-    pub(super) refuses: u32,
-    transmissions: u32,
     /// Transmissions of new data beyond the congestion window since something arrived or a timer fired.
     beyond: u32,
     pub(super) fresh: Events,
@@ -122,8 +119,6 @@ impl End {
             keys: None,
             limits: TxLimits { max_payload: 65_000 },
             late: Duration::ZERO,
-            refuses: 0,
-            transmissions: 0,
             beyond: 0,
             fresh: Events::default(),
             out: Vec::new(),
@@ -232,13 +227,6 @@ impl End {
             let before = conn.info(now);
             let Some(tx) = conn.poll_transmit(&mut self.cx(now), &limits) else { break };
             assert!(tx.len <= limits.max_payload.max(tx.mss.into()) && tx.header.len() <= 60, "{tx:?}");
-            self.transmissions += 1;
-            // Without an interval that the connection could fall in with.
-            let chance = self.transmissions.wrapping_mul(0x9e37_79b1) >> 16;
-            if self.refuses > 0 && chance.is_multiple_of(self.refuses) {
-                conn.transmit_failed(&mut self.cx(now), &tx);
-                continue;
-            }
             self.look_at_window(&before, &conn.info(now), &tx);
             let mut payload = vec![0xa5; tx.len as usize];
             conn.copy_payload(&self.pool, &tx, &mut payload);

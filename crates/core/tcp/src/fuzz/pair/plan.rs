@@ -69,9 +69,6 @@ pub(super) fn ends(input: &mut Input<'_>, now: Instant) -> [End; 2] {
             end.late = ms(input.below(40));
         }
         if one_in(8, input) {
-            end.refuses = 2 + input.below(16);
-        }
-        if one_in(8, input) {
             end.pool = Pool::new(12 + input.below(32));
         }
         end
