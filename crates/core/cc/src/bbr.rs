@@ -384,8 +384,4 @@ impl Controller for Bbr {
         let pacing = (self.pacing > 0).then(|| Rate::from_bytes_per_sec(self.pacing));
         Window { cwnd: self.cwnd, ssthresh: u32::MAX, pacing }
     }
-
-    fn recycle(&mut self, path: &PathInfo) {
-        *self = Bbr::on(path);
-    }
 }

@@ -282,8 +282,4 @@ impl<L: Law> Controller for Classical<L> {
             done => done,
         }
     }
-
-    fn recycle(&mut self, path: &PathInfo) {
-        self.begin(path);
-    }
 }

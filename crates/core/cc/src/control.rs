@@ -103,10 +103,6 @@ impl Controller for Control {
     fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
         either!(self, policy => policy.set_tunable(name, value))
     }
-
-    fn recycle(&mut self, path: &PathInfo) {
-        either!(self, policy => policy.recycle(path));
-    }
 }
 
 impl fmt::Debug for Control {

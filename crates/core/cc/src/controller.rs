@@ -224,6 +224,4 @@ pub trait Controller: Send {
         let _ = (name, value);
         Err(TunableError::Unknown)
     }
-    /// Start afresh in place, for another connection on this path.
-    fn recycle(&mut self, path: &PathInfo);
 }

@@ -391,10 +391,6 @@ impl Controller for Cubic {
             done => done,
         }
     }
-
-    fn recycle(&mut self, path: &PathInfo) {
-        self.begin(path);
-    }
 }
 
 #[cfg(test)]

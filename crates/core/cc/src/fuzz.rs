@@ -219,7 +219,7 @@ fn step(policy: &mut Control, promises: &Promises, world: &mut World, op: u32, b
             policy.on_idle_restart(world.now, idle, &world.path(bytes.number(), None));
             assert!(policy.window().cwnd <= before.cwnd, "{policy:?}: idling is no reason to grow");
         }
-        14 => {
+        _ => {
             let mss = 1 + bytes.number() % 65_535;
             // As many segments as before, or as many bytes.
             let segments = u64::from(before.cwnd) * u64::from(mss.min(world.mss)) / u64::from(world.mss);
@@ -227,11 +227,6 @@ fn step(policy: &mut Control, promises: &Promises, world: &mut World, op: u32, b
             policy.on_mss_change(mss);
             let allowed = (segments as u32).max(mss)..=before.cwnd.max(mss);
             assert!(allowed.contains(&policy.window().cwnd), "{policy:?}");
-        }
-        _ => {
-            let path = world.path(bytes.number(), None);
-            policy.recycle(&path);
-            assert_eq!(policy.window().ssthresh, u32::MAX, "{policy:?}: a new life knows no congestion");
         }
     }
 }

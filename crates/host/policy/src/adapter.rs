@@ -299,8 +299,4 @@ impl Controller for Loaded {
         unsafe { hook(self.state.get(), index as u32, value) };
         Ok(())
     }
-
-    fn recycle(&mut self, path: &PathInfo) {
-        self.begin(path);
-    }
 }

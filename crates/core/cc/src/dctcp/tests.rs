@@ -108,10 +108,6 @@ fn the_first_mark_may_halve() {
     assert_eq!(lab.cwnd(), 50.0);
     lab.congest(Signal::Ecn, 50);
     assert_eq!(lab.cwnd(), 50.0, "alpha is still 0");
-    let path = crate::tests::testing::path(100, None);
-    lab.policy.recycle(&path);
-    lab.congest(Signal::Ecn, 100);
-    assert_eq!(lab.cwnd(), 50.0, "a new life");
 }
 
 #[test]

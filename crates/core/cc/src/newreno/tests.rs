@@ -273,12 +273,3 @@ fn a_loss_after_a_mark_takes_the_rest_if_it_is_asked_to() {
     lab.policy.on_spurious(Signal::Loss, Instant::from_millis(lab.now));
     assert_eq!(lab.ssthresh(), 80.0, "a mistaken loss gives back what it took, and not what the mark took");
 }
-
-#[test]
-fn what_was_tuned_outlives_the_connection() {
-    let mut lab = lab(100, Some(100));
-    lab.policy.set_tunable("abe", 1).unwrap();
-    lab.policy.recycle(&path(50, Some(50)));
-    lab.congest(Signal::Ecn, 50);
-    assert_eq!(lab.cwnd(), 40.0);
-}

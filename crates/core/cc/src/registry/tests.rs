@@ -17,7 +17,6 @@ impl Controller for Fixed {
     fn window(&self) -> Window {
         Window { cwnd: 4242, ssthresh: u32::MAX, pacing: None }
     }
-    fn recycle(&mut self, _: &PathInfo) {}
 }
 
 fn fixed(name: &'static str) -> Factory {

@@ -35,7 +35,6 @@ impl Controller for Recorder {
     fn window(&self) -> Window {
         Window { cwnd: self.cwnd, ssthresh: u32::MAX, pacing: None }
     }
-    fn recycle(&mut self, _: &PathInfo) {}
 }
 
 const RATE: u64 = 2_000_000;

@@ -225,7 +225,6 @@ impl Controller for Counter {
     fn window(&self) -> Window {
         Window { cwnd: 14_600, ssthresh: u32::MAX, pacing: None }
     }
-    fn recycle(&mut self, _: &PathInfo) {}
 }
 
 /// Returns what a policy is told of ten segments' acknowledgments, the third and fourth of which are echoes.
