@@ -51,7 +51,7 @@ pub use layers::card::{Card, CardConfig, RECEIVERS_MAX};
 pub use layers::gro::{Gro, HELD_MAX};
 pub use layers::lanes::{Fit, LANES_MAX, Lanes};
 pub use layers::steer::{Rss, Steered, steer};
-pub use open::{open, open_help, open_wire};
+pub use open::{open, open_wire};
 pub use open_error::OpenError;
 pub use packet::{Packet, PacketConfig, open_packet};
 pub use pair::{Pair, PairConfig, pair};

@@ -1,29 +1,16 @@
 //! `dpdk:DEVICE`: a device of DPDK, with what is said to it.
 
-use super::kind::{Kind, MTU, OFFLOAD, Ports, QUEUES, RAW, Setting, WHOLE, boxed, setting, steered};
+use super::kind::{Kind, Ports, RAW, boxed, steered};
 use super::spec::Spec;
 use crate::dpdk::{Dpdk, DpdkConfig, open_dpdk};
 use crate::open_error::OpenError;
 
-const OWN: &[Setting] = &[
-    QUEUES,
-    OFFLOAD,
-    MTU,
-    WHOLE,
-    setting("rx_ring", "N", "packets waiting to be received (1024)"),
-    setting("tx_ring", "N", "packets waiting to be sent (1024)"),
-    setting(
-        "eal",
-        "ARGUMENTS",
-        "of DPDK's environment, by spaces; said with the first such link of a process",
-    ),
-];
+const OWN: &[&str] = &["queues", "offload", "mtu", "whole", "rx_ring", "tx_ring", "eal"];
 
 /// The row of the table.
 pub(super) const KIND: Kind = Kind {
     name: "dpdk",
     what: "DEVICE",
-    about: "a card (0000:03:00.0) or software device (net_tap0) through DPDK; other options are the device's",
     options: OWN,
     passes_on: true,
     rights: RAW,
@@ -34,7 +21,7 @@ pub(super) const KIND: Kind = Kind {
 fn open(spec: &Spec<'_>, queues: u16) -> Result<Ports, OpenError> {
     let plain = DpdkConfig::new(spec.what);
     let config = DpdkConfig {
-        arguments: spec.others(|name| OWN.iter().any(|setting| setting.name == name)),
+        arguments: spec.others(|name| OWN.contains(&name)),
         eal: spec.all("eal").flat_map(str::split_whitespace).map(Into::into).collect(),
         queues,
         offload: spec.switch("offload")?.unwrap_or(plain.offload),

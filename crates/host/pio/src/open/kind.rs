@@ -26,9 +26,8 @@ pub(super) struct Kind {
     pub(super) name: &'static str,
     /// Form of the text behind the colon.
     pub(super) what: &'static str,
-    /// Purpose.
-    pub(super) about: &'static str,
-    pub(super) options: &'static [Setting],
+    /// Names of what can be said of it, `name=value`.
+    pub(super) options: &'static [&'static str],
     /// Options that are not ours are for the host behind the link.
     pub(super) passes_on: bool,
     /// Privileges needed to open one.
@@ -37,32 +36,6 @@ pub(super) struct Kind {
     pub(super) as_wire: &'static str,
     pub(super) open: fn(&Spec<'_>, u16) -> Result<Ports, OpenError>,
 }
-
-/// Something that can be said of a port, `name=value`.
-pub(super) struct Setting {
-    pub(super) name: &'static str,
-    pub(super) value: &'static str,
-    pub(super) about: &'static str,
-}
-
-pub(super) const fn setting(name: &'static str, value: &'static str, about: &'static str) -> Setting {
-    Setting { name, value, about }
-}
-
-pub(super) const QUEUES: Setting = setting("queues", "N", "queues, one per core");
-pub(super) const OFFLOAD: Setting = setting("offload", "on|off", "partial checksums and super-segments (on)");
-pub(super) const WHOLE: Setting = setting(
-    "whole",
-    "on|off",
-    "every frame, for any destination: an end of a wire, with an address of its own (off)",
-);
-pub(super) const SHARE: Setting = setting(
-    "share",
-    "N",
-    "listeners with SO_REUSEPORT share ports with processes that say the same number (0)",
-);
-pub(super) const MTU: Setting = setting("mtu", "BYTES", "largest IP packet");
-pub(super) const MAC: Setting = setting("mac", "ADDR", "our link-layer address");
 
 pub(super) fn boxed<P: PacketIo + 'static>(ports: Vec<P>) -> Ports {
     ports.into_iter().map(|port| Box::new(port) as Box<dyn PacketIo>).collect()

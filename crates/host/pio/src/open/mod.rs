@@ -15,35 +15,15 @@ use crate::port::PacketIo;
 use crate::shm::{ShmConfig, open_shm};
 use crate::tap::{TapConfig, open_tap};
 use crate::xdp::{XdpConfig, XdpMode, open_xdp_with};
-use kind::{
-    ADMIN, Kind, MAC, MTU, NO_RIGHTS, OFFLOAD, QUEUES, RAW, Rights, SHARE, STEER, Setting, WHOLE, boxed,
-    rule_of, setting, steered,
-};
+use kind::{ADMIN, Kind, NO_RIGHTS, RAW, Rights, STEER, boxed, rule_of, steered};
 use spec::Spec;
 
-/// Every kind of port, one row each: parser, help and errors come from here.
+/// Every kind of port, one row each: parser and errors come from here.
 const KINDS: &[Kind] = &[
     Kind {
         name: "xdp",
         what: "IFACE",
-        about: "an interface shared with the kernel, by AF_XDP: fastest",
-        options: &[
-            QUEUES,
-            setting(
-                "mode",
-                "native|generic",
-                "where the XDP program runs (native if the driver can; generic on veth)",
-            ),
-            setting("zerocopy", "on|off", "let the device use our memory if it can (on)"),
-            setting(
-                "checksum",
-                "link|stack",
-                "who fills in checksums: kernel or device, where they prove to do it, or the stack (link)",
-            ),
-            setting("rx_ring", "N", "packets waiting to be received, a power of two (2048)"),
-            setting("tx_ring", "N", "packets waiting to be sent, a power of two (1024)"),
-            WHOLE,
-        ],
+        options: &["queues", "mode", "zerocopy", "checksum", "rx_ring", "tx_ring", "whole"],
         passes_on: false,
         rights: STEER,
         as_wire: "whole=on",
@@ -73,8 +53,7 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "packet",
         what: "IFACE",
-        about: "an interface shared with the kernel, by packet sockets: any driver, no BPF privilege",
-        options: &[QUEUES, OFFLOAD, WHOLE, SHARE],
+        options: &["queues", "offload", "whole", "share"],
         passes_on: false,
         rights: RAW,
         as_wire: "whole=on",
@@ -93,8 +72,7 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "nic",
         what: "IFACE",
-        about: "an interface shared with the kernel and other programs: xdp where that is free, else packet",
-        options: &[QUEUES, WHOLE, SHARE],
+        options: &["queues", "whole", "share"],
         passes_on: false,
         rights: STEER,
         as_wire: "whole=on",
@@ -106,14 +84,7 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "tap",
         what: "NAME",
-        about: "a cable to this machine's kernel, with its own address; no root needed in a user namespace",
-        options: &[
-            QUEUES,
-            OFFLOAD,
-            MTU,
-            MAC,
-            setting("host", "ADDR/PREFIX", "an address for the kernel's end"),
-        ],
+        options: &["queues", "offload", "mtu", "mac", "host"],
         passes_on: false,
         rights: ADMIN,
         // The kernel cuts and sums before it hands frames over.
@@ -134,8 +105,7 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "shm",
         what: "PATH",
-        about: "a cable to another process, through shared memory; both name the same path",
-        options: &[QUEUES, MTU, MAC],
+        options: &["queues", "mtu", "mac"],
         passes_on: false,
         rights: NO_RIGHTS,
         as_wire: "",
@@ -153,14 +123,7 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "pcap",
         what: "FILE",
-        about: "a capture played back; what is sent goes nowhere, or to a file",
-        options: &[
-            setting("speed", "FACTOR", "seconds of the capture per second, 0 for no waiting (1)"),
-            setting("record", "FILE", "where to write what is sent"),
-            setting("trust", "on|off", "believe in TCP checksums (off)"),
-            MTU,
-            MAC,
-        ],
+        options: &["speed", "record", "trust", "mtu", "mac"],
         passes_on: false,
         rights: NO_RIGHTS,
         as_wire: "",
@@ -192,7 +155,7 @@ const KINDS: &[Kind] = &[
 const QUEUES_MAX: u16 = 256;
 
 /// Opens the port a user wrote, `KIND:WHAT[,option=value]...`, with `queues` queues, one per core; `queues=N`
-/// in what was written wins. [`open_help`] says what can be written.
+/// in what was written wins.
 ///
 /// # Errors
 /// Each says what to do.
@@ -200,9 +163,8 @@ pub fn open(spec: &str, queues: u16) -> Result<Vec<Box<dyn PacketIo>>, OpenError
     let spec = Spec::parse(spec)?;
     let kind = kind_of(&spec)?;
     for name in spec.names() {
-        if !kind.passes_on && !kind.options.iter().any(|setting| setting.name == name) {
-            let known: Vec<_> = kind.options.iter().map(|setting| setting.name).collect();
-            let why = format!("{} has no option '{name}'; it has {}", kind.name, known.join(", "));
+        if !kind.passes_on && !kind.options.contains(&name) {
+            let why = format!("{} has no option '{name}'; it has {}", kind.name, kind.options.join(", "));
             return Err(spec.wrong(why));
         }
     }
@@ -246,19 +208,6 @@ pub fn open_wire(spec: &str) -> Result<Box<dyn PacketIo>, OpenError> {
     <[_; 1]>::try_from(ports)
         .map(|[port]| port)
         .map_err(|_| parsed.wrong("an end of a wire has one queue".into()))
-}
-
-/// Returns the help on links for [`open`], a paragraph for each kind.
-pub fn open_help() -> String {
-    let mut text = String::new();
-    for kind in KINDS {
-        text += &format!("{}:{}  {}\n", kind.name, kind.what, kind.about);
-        for Setting { name, value, about } in kind.options {
-            let option = format!("{name}={value}");
-            text += &format!("    ,{option:<20} {about}\n");
-        }
-    }
-    text
 }
 
 /// Any text as a link: taken apart and looked at, not opened. Nothing may panic.

@@ -47,13 +47,10 @@ fn refusals_help() {
 
 #[test]
 fn every_row_is_complete() {
-    let help = open_help();
     for (n, kind) in KINDS.iter().enumerate() {
         assert!(KINDS[..n].iter().all(|other| other.name != kind.name));
-        assert!(help.contains(&format!("{}:{}", kind.name, kind.what)));
-        for (n, setting) in kind.options.iter().enumerate() {
-            assert!(kind.options[..n].iter().all(|other| other.name != setting.name));
-            assert!(!setting.about.is_empty() && !setting.value.is_empty());
+        for (n, option) in kind.options.iter().enumerate() {
+            assert!(!kind.options[..n].contains(option));
         }
     }
 }
