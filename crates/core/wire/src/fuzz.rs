@@ -37,10 +37,8 @@ impl Write for Sink {
 
 /// Every packet prints as one line that is not empty.
 pub fn any_line(data: &[u8]) {
-    for line in [print::frame(data), print::ip(data)] {
-        let mut sink = Sink(0);
-        assert!(write!(sink, "{line}").is_ok() && sink.0 > 0);
-    }
+    let mut sink = Sink(0);
+    assert!(write!(sink, "{}", print::frame(data)).is_ok() && sink.0 > 0);
 }
 
 /// Ethernet and ARP, and the one-pass parser at every cut-off.
@@ -250,21 +248,15 @@ fn whole_segment(below: &Below, payload: &[u8]) {
     let at = below.len() + header.len();
     let mut frame = vec![0; at + payload.len()];
     frame[at..].copy_from_slice(payload);
-    let mut residues = [0; 2];
-    for (way, residue) in [Checksum::Full, Checksum::Summed(Sum::of(payload))].into_iter().zip(&mut residues)
-    {
-        let len = below.emit_tcp(&header, payload.len(), way, &mut frame);
-        assert_eq!(len, frame.len());
-        let read = packet::parse_frame(&frame, len);
-        let Ok(packet::Frame { content: packet::Content::Ip(read), .. }) = read else { panic!("{read:?}") };
-        assert_eq!(read.checksum(&frame), packet::Checked::Good);
-        let parsed = read.tcp(&frame);
-        let Ok((src, dst, segment)) = parsed else { panic!("{parsed:?}") };
-        assert_eq!((header_of(src, dst, &segment), segment.payload), (header, payload));
-        assert_eq!(segment.ecn, crate::Ecn::Marked);
-        *residue = crate::bytes::be16(&frame, below.len() + tcp::CHECKSUM_OFFSET).unwrap_or(0) % 0xffff;
-    }
-    assert_eq!(residues[0], residues[1]);
+    let len = below.emit_tcp(&header, payload.len(), Checksum::Full, &mut frame);
+    assert_eq!(len, frame.len());
+    let read = packet::parse_frame(&frame, len);
+    let Ok(packet::Frame { content: packet::Content::Ip(read), .. }) = read else { panic!("{read:?}") };
+    assert_eq!(read.checksum(&frame), packet::Checked::Good);
+    let parsed = read.tcp(&frame);
+    let Ok((src, dst, segment)) = parsed else { panic!("{parsed:?}") };
+    assert_eq!((header_of(src, dst, &segment), segment.payload), (header, payload));
+    assert_eq!(segment.ecn, crate::Ecn::Marked);
     below.emit_tcp(&header, payload.len(), Checksum::Offloaded, &mut frame);
     if let Ok(packet::Frame { content: packet::Content::Ip(read), .. }) =
         packet::parse_frame(&frame, frame.len())

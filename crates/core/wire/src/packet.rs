@@ -198,8 +198,6 @@ pub struct Link {
 pub enum Checksum {
     /// The checksum, computed over the payload that stands behind the headers.
     Full,
-    /// The checksum, with the payload's sum as taken when it was copied.
-    Summed(Sum),
     /// The pseudo-header sum: the port completes it.
     Offloaded,
 }
@@ -291,8 +289,6 @@ impl Below {
         let field = match checksum {
             Checksum::Offloaded => pseudo.fold(),
             Checksum::Full => pseudo.plus(Sum::of(upper)).checksum(),
-            // A TCP header is a multiple of four bytes: the payload starts at an even place.
-            Checksum::Summed(payload) => pseudo.plus(Sum::of(&upper[..header_len])).plus(payload).checksum(),
         };
         tcp::set_checksum(upper, field);
         at + upper_len

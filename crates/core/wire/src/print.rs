@@ -11,28 +11,17 @@ use core::fmt::{self, Display, Formatter};
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
     bytes: &'a [u8],
-    ethernet: bool,
 }
 
 /// The line of an Ethernet frame.
 pub const fn frame(bytes: &[u8]) -> Line<'_> {
-    Line { bytes, ethernet: true }
-}
-
-/// The line of an IP packet without a link-layer header.
-pub const fn ip(bytes: &[u8]) -> Line<'_> {
-    Line { bytes, ethernet: false }
+    Line { bytes }
 }
 
 impl Display for Line<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Line { bytes, ethernet } = *self;
-        let content = if ethernet {
-            packet::parse_frame(bytes, bytes.len()).map(|frame| frame.content)
-        } else {
-            packet::parse_ip(bytes, bytes.len()).map(Content::Ip)
-        };
-        match content {
+        let bytes = self.bytes;
+        match packet::parse_frame(bytes, bytes.len()).map(|frame| frame.content) {
             Ok(Content::Ip(packet)) => ip_line(f, &packet, bytes),
             Ok(Content::Arp(packet)) => arp_line(f, &packet),
             Err(ParseError::UnknownEthertype) => ethertype_line(f, bytes),

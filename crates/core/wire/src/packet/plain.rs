@@ -81,10 +81,6 @@ pub(super) fn emit(
         Checksum::Offloaded => Sum::of_wide(pseudo).fold(),
         Checksum::Full if rest.is_empty() => Sum::of_wide(known).checksum(),
         Checksum::Full => Sum::of_wide(known).plus(Sum::of(rest)).checksum(),
-        Checksum::Summed(sum) => {
-            let options = Sum::of(&rest[..rest.len() - payload_len]);
-            Sum::of_wide(known).plus(options).plus(sum).checksum()
-        }
     };
     let ip = [
         0x4500_0000 | u32::from(below.tos) << 16 | (upper + 20) as u32,

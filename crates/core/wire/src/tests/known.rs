@@ -45,8 +45,6 @@ fn tcp_packets_are_remade_byte_for_byte() {
         out[bytes.len() - payload.len()..].copy_from_slice(payload);
         assert_eq!(below.emit_tcp(&header, payload.len(), Checksum::Full, &mut out), bytes.len());
         assert_eq!(out, bytes, "{line}");
-        below.emit_tcp(&header, payload.len(), Checksum::Summed(Sum::of(payload)), &mut out);
-        assert_eq!(out, bytes, "{line}");
         remade += 1;
     }
     assert!(remade >= 10);

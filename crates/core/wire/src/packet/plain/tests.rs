@@ -48,11 +48,7 @@ fn as_the_general_way() {
         let mut short = vec![0xaa; headers];
         short.extend(&payload);
         let mut long = short.clone();
-        let checksum = match seed % 3 {
-            0 => Checksum::Full,
-            1 => Checksum::Summed(Sum::of(&payload)),
-            _ => Checksum::Offloaded,
-        };
+        let checksum = if seed % 2 == 0 { Checksum::Full } else { Checksum::Offloaded };
         below.emit_tcp_generally(&header, payload.len(), checksum, &mut long);
         assert_eq!(emit(&below, &header, payload.len(), checksum, &mut short), Some(long.len()));
         assert_eq!(short, long, "seed {seed}");
