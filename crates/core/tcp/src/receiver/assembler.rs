@@ -169,20 +169,6 @@ impl Assembler {
         n
     }
 
-    /// RCV.NXT moved by `n` bytes that were never inserted (delivered directly); runs below are forgotten,
-    /// and one that now starts at or before RCV.NXT becomes available to [`Assembler::advance`].
-    pub(crate) fn shift(&mut self, n: u32) {
-        self.front = self.front.saturating_sub(n);
-        if let Some(rest) = &mut self.rest {
-            let front = rest.swallow(n.max(self.front));
-            self.front = self.front.max(front.saturating_sub(n));
-            rest.base = rest.base.wrapping_add(n);
-            if rest.runs.is_empty() {
-                self.rest = None;
-            }
-        }
-    }
-
     /// The SACK option: `dsack` first (RFC 2883), then the runs changed last first (RFC 2018, section 4); at
     /// most `max` blocks.
     /// RFC 2018, 4-3 and 4-5; RFC 2883, 4-1 and 4-3.
