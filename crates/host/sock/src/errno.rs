@@ -101,7 +101,6 @@ impl From<OpError> for Errno {
             OpError::AddrNotAvailable => Errno::EADDRNOTAVAIL,
             OpError::Denied => Errno::EACCES,
             OpError::NetUnreachable => Errno::ENETUNREACH,
-            OpError::HostUnreachable => Errno::EHOSTUNREACH,
             OpError::NoBuffers => Errno::ENOBUFS,
             OpError::NoDescriptors => Errno::EMFILE,
             OpError::Family => Errno::EAFNOSUPPORT,

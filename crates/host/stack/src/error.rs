@@ -12,8 +12,6 @@ pub enum OpError {
     Denied,
     /// ENETUNREACH: no route.
     NetUnreachable,
-    /// EHOSTUNREACH: the neighbour does not answer.
-    HostUnreachable,
     /// ENOBUFS: connections, TIME-WAIT entries or chunks are exhausted.
     NoBuffers,
     /// EMFILE: the process has no descriptors left for what keeps a port from the kernel.
