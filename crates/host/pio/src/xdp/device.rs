@@ -76,7 +76,17 @@ impl Device {
     pub(super) fn has_local_peer(&self) -> bool {
         self.driver == "veth"
     }
+
+    /// Does the driver run its XDP program no more once it has made its receive rings anew, as for another MTU? The
+    /// kernel shows it as attached even so (`vmxnet3_rq_cleanup_all`, drivers/net/vmxnet3/vmxnet3_drv.c, from Linux 6.6
+    /// on).
+    pub(super) fn forgets_program(&self) -> bool {
+        self.driver == VMXNET3
+    }
 }
+
+/// Name of the driver of VMware's cards.
+const VMXNET3: &str = "vmxnet3";
 
 /// Name of the driver of bonds.
 const BONDING: &str = "bonding";

@@ -6,6 +6,7 @@ use super::steering::Steering;
 use super::supers::Supers;
 use crate::netlink::Monitor;
 use crate::port::*;
+use crate::reattach::GONE;
 use crate::sum;
 use crate::sys;
 use base::{Addr, Duration, Instant};
@@ -187,20 +188,25 @@ impl XdpPort {
 
     /// Reads the kernel's news and tells the XDP program what it must know.
     fn look_at_kernel(&mut self, events: &mut Vec<NetEvent>) {
-        self.hear(events);
+        let anew = self.hear(events);
         // Another port of the interface may have heard of it first.
         let left = self.monitor.take_left() || self.steering.epoch() != self.epoch;
         if self.gone.is_none() {
             // Owners who poll the sockets by themselves must see them go: the next may have the same numbers.
             if left {
-                self.lose();
+                self.lose(GONE);
+            } else if anew && let Err(error) = self.steering.renew() {
+                self.lose(&format!(
+                    "the driver takes the XDP program no more ({error}); it is put there anew"
+                ));
             }
         } else if self.seek() {
             self.hear(events);
         }
     }
 
-    fn hear(&mut self, events: &mut Vec<NetEvent>) {
+    /// Returns true if the driver may have made its rings anew.
+    fn hear(&mut self, events: &mut Vec<NetEvent>) -> bool {
         let start = events.len();
         self.monitor.poll(events);
         if self.monitor.take_touched() && self.gone.is_none() {
@@ -221,6 +227,7 @@ impl XdpPort {
                 _ => {}
             }
         }
+        events[start..].iter().any(|event| matches!(event, NetEvent::Link { up: true } | NetEvent::Mtu(_)))
     }
 
     /// Largest IP packet a slot can send.

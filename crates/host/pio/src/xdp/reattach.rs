@@ -56,7 +56,7 @@ impl XdpPort {
     pub(super) fn failure(&mut self, error: IoError) -> IoError {
         match error {
             IoError::Gone => {
-                self.lose();
+                self.lose(GONE);
                 self.absence()
             }
             IoError::Down => {
@@ -67,9 +67,9 @@ impl XdpPort {
         }
     }
 
-    /// Takes back every frame that the kernel has: its sockets are closed.
+    /// Takes back every frame that the kernel has: its sockets are closed, for the reason `why`.
     #[cold]
-    pub(super) fn lose(&mut self) {
+    pub(super) fn lose(&mut self, why: &str) {
         if self.gone.is_some() {
             return;
         }
@@ -77,7 +77,7 @@ impl XdpPort {
         (self.down, self.unsent) = (true, false);
         self.steering.lose(self.epoch);
         self.drop_lanes();
-        self.say(GONE);
+        self.say(why);
     }
 
     fn drop_lanes(&mut self) {
@@ -116,7 +116,7 @@ impl XdpPort {
                 IoError::Down
             }
             Err(Refusal::Absent) => {
-                self.lose();
+                self.lose(GONE);
                 self.absence()
             }
             Err(Refusal::Final(why)) => {

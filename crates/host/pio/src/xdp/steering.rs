@@ -29,6 +29,8 @@ pub(super) struct Loaded {
     pub(super) claims: SteeredPorts,
     pub(super) socks: OwnedFd,
     pub(super) program: OwnedFd,
+    /// Copy of the program for a driver that forgets it: a link gives a driver only what it has not got.
+    twin: Option<OwnedFd>,
     /// The program copes with packets in several buffers.
     pub(super) frags: bool,
 }
@@ -44,9 +46,11 @@ impl Loaded {
         let socks = map(MapKind::Sockets, "ms_socks", 4, 4, u32::from(queues_max(device)), 0)?;
         let fds = Maps { ports: ports.as_raw_fd(), local: local.as_raw_fd(), socks: socks.as_raw_fd() };
         let program = if whole { program::everything } else { program::steering }(fds, device.queues);
-        let (program, frags) = bpf::load_xdp("ms_steering", &program).map_err(not_loaded)?;
+        let load = || bpf::load_xdp("ms_steering", &program).map_err(not_loaded);
+        let twin = device.forgets_program().then(load).transpose()?.map(|(twin, _)| twin);
+        let (program, frags) = load()?;
         let marks = PortBitmap::map(&ports).map_err(|e| refused("map a BPF map", e))?;
-        Ok(Loaded { claims: SteeredPorts::new(device.index, marks, local), socks, program, frags })
+        Ok(Loaded { claims: SteeredPorts::new(device.index, marks, local), socks, program, twin, frags })
     }
 
     /// Gives a queue's packets to a socket.
@@ -78,7 +82,7 @@ struct Attached {
     refusal: Option<String>,
     /// Socket that keeps the interface in promiscuous mode, where it is an end of a wire.
     _all_ears: Option<OwnedFd>,
-    _link: OwnedFd,
+    link: OwnedFd,
 }
 
 /// The program on the interface as it is now.
@@ -125,6 +129,21 @@ impl Steering {
     /// Returns the number that changes with each interface that the program is put on.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Gives a driver its program again that forgets it when it makes its rings anew.
+    ///
+    /// # Errors
+    /// The driver takes it no more, and the network stack has every packet.
+    pub(super) fn renew(&self) -> io::Result<()> {
+        let mut placed = self.lock();
+        let Placed { loaded, attached, .. } = &mut *placed;
+        let attached = attached.as_ref().filter(|attached| attached.hook == Hook::Native);
+        if let (Some(attached), Some(twin)) = (attached, &mut loaded.twin) {
+            bpf::update_link(&attached.link, twin)?;
+            std::mem::swap(&mut loaded.program, twin);
+        }
+        Ok(())
     }
 
     /// Notes the loss of the interface of `epoch`. If it was only moved elsewhere, the program leaves it.
@@ -282,7 +301,7 @@ fn attach(device: &Device, hooks: &[Hook], whole: bool) -> Result<(Loaded, Attac
                     .claims
                     .keep(outgoing.map_err(|e| refused("note the ports that connections leave from", e))?);
                 let refusal = last.as_ref().map(|error| refusal(device, error));
-                let attached = Attached { hook, refusal, _all_ears: all_ears, _link: link };
+                let attached = Attached { hook, refusal, _all_ears: all_ears, link };
                 return Ok((loaded, attached));
             }
             Err(error) if is_held(&error) => return Err(held(device)),

@@ -16,6 +16,7 @@ enum Command {
     #[cfg(test)]
     ProgTestRun = 10,
     LinkCreate = 28,
+    LinkUpdate = 29,
 }
 
 /// Kinds of map, by their number in `enum bpf_map_type`.
@@ -227,6 +228,22 @@ pub(crate) fn attach_xdp(program: &OwnedFd, ifindex: u32, hook: Hook) -> io::Res
         LinkCreate { program: program.as_raw_fd() as u32, ifindex, attach: ATTACH_XDP, flags: hook as u32 };
     // SAFETY: the attribute has no pointers.
     unsafe { bpf(Command::LinkCreate, &mut attr) }.map(owned)
+}
+
+#[repr(C)]
+struct LinkUpdate {
+    link: u32,
+    program: u32,
+    flags: u32,
+    old: u32,
+}
+
+/// Puts another program in the place of the one that `link` has attached. The driver gets none that is there already.
+pub(crate) fn update_link(link: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
+    let (link, program) = (link.as_raw_fd() as u32, program.as_raw_fd() as u32);
+    let mut attr = LinkUpdate { link, program, flags: 0, old: 0 };
+    // SAFETY: the attribute has no pointers.
+    unsafe { bpf(Command::LinkUpdate, &mut attr) }.map(drop)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod host;
 mod life;
+mod mtu;
 mod program;
 mod queues;
 mod reattach;
