@@ -51,8 +51,8 @@ struct Walk {
     late_stamps: BTreeSet<File>,
     /// Files that one call read while another one, which peeks, slept.
     raced: BTreeSet<File>,
-    /// Files for which a wait and a call that takes something slept at once, and those for which a connect and a read
-    /// or a wait did.
+    /// Files for which a wait and a call that takes something slept at once, and those for which a connect and another
+    /// one, a read or a wait did.
     beside: BTreeSet<File>,
     connecting: BTreeSet<File>,
     /// Connections whose receiving side is shut, those that the peer has filled, and both.
@@ -80,6 +80,14 @@ struct Walk {
     reusing: BTreeSet<File>,
     /// Sockets that connect over the loopback to a listener in whose queue is a connection of the link.
     beside_queue: BTreeSet<File>,
+    /// Sockets that connect over the loopback and are not accepted yet, by port; listeners with such and with
+    /// connections of the link at once, and those connections.
+    looped: BTreeMap<i64, VecDeque<File>>,
+    two_queues: BTreeSet<File>,
+    unordered: BTreeSet<File>,
+    /// Sockets with TCP_NOTSENT_LOWAT, and those that have connected to AF_UNSPEC.
+    limited: BTreeSet<File>,
+    apart: BTreeSet<File>,
     /// Sockets that recvmmsg has read with bad pointers.
     faulty: BTreeSet<File>,
     /// Sockets with IPV6_RTHDRDSTOPTS, and ports to which such ones connect.
@@ -239,6 +247,14 @@ impl Walk {
                     };
                 }
             }
+            "setopt" if (second, step.arg(2)) == (6, TCP_NOTSENT_LOWAT) => {
+                if let Some(file) = self.slots.get(&first) {
+                    _ = match step.arg(4) as i32 {
+                        0 => self.limited.remove(file),
+                        _ => self.limited.insert(*file),
+                    };
+                }
+            }
             "setopt" if second == 1 && NEW_STAMPS.contains(&step.arg(2)) => {
                 self.stamped_anew.extend(self.slots.get(&first).copied());
             }
@@ -280,13 +296,16 @@ impl Walk {
                     self.ports.insert(*file, step.arg(2));
                 }
             }
-            "connect" if matches!(second, 0..12) && matches!(second % 4, 1 | 3) => {
+            "connect" if matches!(second, 0..12) && second % 4 != 0 => {
                 let waits = self.incoming.get(&step.arg(2)).is_some_and(|queue| !queue.is_empty());
-                self.beside_queue.extend(self.slots.get(&first).filter(|_| waits));
+                let file = self.slots.get(&first).copied();
+                self.beside_queue.extend(file.filter(|_| waits && second % 4 != 2));
+                self.looped.entry(step.arg(2)).or_default().extend(file);
             }
             "connect" if matches!(second, 0 | 4 | 8) => {
                 if let Some(file) = self.slots.get(&first) {
                     self.joined.insert(*file);
+                    self.apart.remove(file);
                     if self.cut_off.contains(file) {
                         self.cut_off_ports.insert(step.arg(2));
                         return;
@@ -300,7 +319,11 @@ impl Walk {
                     }
                 }
             }
-            "connect" if second == 12 => self.ended.extend(self.slots.get(&first).copied()),
+            "connect" if second == 12 => {
+                let file = self.slots.get(&first).copied();
+                self.ended.extend(file);
+                self.apart.extend(file);
+            }
             "plisten" => {
                 self.peer_ports.insert(first, second);
             }
@@ -326,8 +349,18 @@ impl Walk {
             }
             "accept" => {
                 let port = self.slots.get(&first).and_then(|file| self.ports.get(file)).copied();
-                let queue = port.and_then(|port| self.incoming.get_mut(&port));
-                let known = queue.and_then(VecDeque::pop_front);
+                let mut empty = VecDeque::new();
+                let queue = port.and_then(|port| self.incoming.get_mut(&port)).unwrap_or(&mut empty);
+                let looped = port.and_then(|port| self.looped.get_mut(&port)).filter(|all| !all.is_empty());
+                match looped {
+                    Some(looped) if queue.is_empty() => _ = looped.pop_front(),
+                    Some(looped) => {
+                        self.two_queues.extend(self.slots.get(&first));
+                        self.unordered.extend(looped.iter().chain(queue.iter()));
+                    }
+                    None => {}
+                }
+                let known = queue.pop_front();
                 let file = known.unwrap_or_else(|| self.new_file(second));
                 // A listener's options are its connections', too.
                 if self.slots.get(&first).is_some_and(|listener| self.marked.contains(listener)) {
@@ -363,6 +396,8 @@ fn sets_mark(step: &Step) -> bool {
 const SEGMENT: i64 = 1_000;
 /// TCP_INQ, with its level.
 const TCP_INQ: (i64, i64) = (6, 36);
+/// TCP_NOTSENT_LOWAT.
+const TCP_NOTSENT_LOWAT: i64 = 25;
 /// IPV6_RTHDRDSTOPTS, with its level.
 const RTHDRDSTOPTS: (i64, i64) = (41, 55);
 /// Options of a socket that ask for timestamps.
@@ -370,6 +405,11 @@ const STAMPS: [i32; 3] = [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIM
 
 /// SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW and SO_TIMESTAMPING_NEW.
 const NEW_STAMPS: [i64; 3] = [63, 64, 65];
+
+/// Returns true for a call that reads an option that asks for timestamps.
+fn asks_stamps(step: &Step) -> bool {
+    step.name == "getopt" && step.arg(1) == 1 && STAMPS.contains(&(step.arg(2) as i32))
+}
 
 /// Returns true for a call that tells what is not acknowledged or not sent.
 fn asks_unsent(step: &Step) -> bool {
@@ -379,6 +419,11 @@ fn asks_unsent(step: &Step) -> bool {
 /// Returns true for a step that takes data of the peer's, or tells whether there is some.
 fn asks_data(name: &str) -> bool {
     matches!(name, "recv" | "drain" | "ioctl" | "poll" | "select" | "wait" | "union")
+}
+
+/// Returns true for a read of nothing.
+fn reads_nothing(step: &Step) -> bool {
+    step.name == "recv" && (step.arg(1) == 0 || step.arg(3) == 6)
 }
 
 /// Returns true for a read that leaves what it reads.
@@ -444,7 +489,7 @@ fn walk(steps: &[Step], lines: &[String]) -> Walk {
         };
         let beside: Vec<File> = files.iter().copied().filter(beside).collect();
         let connects = |at: usize| steps[at].name == "connect";
-        let looks = |at: usize| steps[at].name == "recv" || waits(at);
+        let looks = |at: usize| matches!(steps[at].name, "connect" | "recv") || waits(at);
         let connecting: Vec<File> =
             files.iter().copied().filter(|file| either(file, &connects, &looks)).collect();
         let reads = matches!(step.name, "recv" | "drain") && !is_peek(step);
@@ -518,6 +563,9 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
         () if steps.get(at).is_some_and(|step| walk.is_cut_off(at, step)) => ", behind IPV6_RTHDRDSTOPTS",
         () if concerns(&walk.unmapped) => ", over IPv6 behind IPv4",
         () if concerns(&walk.beside_queue) => ", beside a queue of the link",
+        () if concerns(&walk.unordered) || name == "accept" && concerns(&walk.two_queues) => {
+            ", of two queues"
+        }
         () if concerns(&walk.let_go)
             || name == "kill" && !walk.let_go.is_empty()
             || name == "pconnect" && walk.was_let_go(steps[at].arg(2)) =>
@@ -542,6 +590,7 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
             ", data held back"
         }
         () if name == "ioctl" && concerns(&walk.ended) => ", one end closed",
+        () if asks_data(name) && concerns(&walk.short) => ", short of SO_RCVLOWAT",
         () if name == "recv" && concerns(&walk.late_stamps) => ", stamps asked for late",
         () if steps.get(at).is_some_and(is_peek) && concerns(&walk.raced) => ", raced by a read",
         () if matches!(name, "poll" | "select" | "wait") && concerns(&walk.beside) => {
@@ -557,9 +606,18 @@ pub(super) fn circumstance(steps: &[Step], at: usize, before: &[String], is_cras
         () if name == "psend" && concerns(&walk.full) || name == "send" && concerns(&walk.stuffed) => {
             ", of a full connection"
         }
-        () if name == "recv" && concerns(&walk.stamped_anew) => ", behind an option with _NEW",
+        () if steps.get(at).is_some_and(reads_nothing) && concerns(&walk.stuffed) => {
+            ", from a full connection"
+        }
+        () if (name == "recv" || steps.get(at).is_some_and(asks_stamps)) && concerns(&walk.stamped_anew) => {
+            ", behind an option with _NEW"
+        }
         () if name == "recv" && concerns(&walk.counted) => ", TCP_INQ set meanwhile",
-        () if asks_data(name) && concerns(&walk.short) => ", short of SO_RCVLOWAT",
+        () if matches!(name, "poll" | "select" | "wait" | "union")
+            && concerns(&walk.limited.intersection(&walk.apart).copied().collect()) =>
+        {
+            ", apart with TCP_NOTSENT_LOWAT"
+        }
         () if name == "send" && concerns(&walk.faulty) => ", behind a recvmmsg of bad pointers",
         () => otherwise,
     }

@@ -111,8 +111,15 @@ pub(super) const ROWS: &[Row] = &[
         name: "a connect beside a read",
         kind: Kind::Calls { goes_on: true },
         key: "*, beside a connect asleep: woke: -1 * | woke: -1 *",
-        reason: "Of a connect(2) and a recv(2) of one socket that sleep in two threads, the first that runs takes the \
-                 error of an end. Which does is not defined.",
+        reason: "Of a connect(2) and a recv(2) of one socket that sleep in two threads, or of two connect(2), the \
+                 first that runs takes the error of an end. Which does is not defined.",
+    },
+    Row {
+        name: "a connect beside a read of nothing",
+        kind: Kind::Calls { goes_on: true },
+        key: "rec*, beside a connect asleep: woke: -1 EPIPE | woke: 0",
+        reason: "As the row before. On Linux the connect(2) takes the socket apart as its attempt ends, of which the \
+                 recv(2) tells (EPIPE) if it runs later.",
     },
     Row {
         name: "a wait beside a connect",
@@ -144,6 +151,26 @@ pub(super) const ROWS: &[Row] = &[
                  the congestion window, even if its window stays shut.",
     },
     Row {
+        name: "growth of a full send buffer that a call waits for",
+        kind: CALLS,
+        key: "*, of a full connection: * | asleep",
+        reason: "As the row before (tcp(7), `tcp_wmem`): the call waits here for an acknowledgment.",
+    },
+    Row {
+        name: "room of a full connection that ends a read of nothing",
+        kind: CALLS,
+        key: "re*, from a full connection: *asleep*",
+        reason: "Room to send wakes whatever sleeps on a socket, which ends a read of nothing. Whether there is room \
+                 depends on how the send buffer grows (tcp(7), `tcp_wmem`), as in the rows before.",
+    },
+    Row {
+        name: "room of a socket that was taken apart",
+        kind: CALLS,
+        key: "*, apart with TCP_NOTSENT_LOWAT: *",
+        reason: "On Linux connect(2) to AF_UNSPEC leaves a number of its own for what is unsent, so a socket with \
+                 `TCP_NOTSENT_LOWAT` has no room until it connects again. Here nothing is unsent.",
+    },
+    Row {
         name: "a read with a low-water mark",
         kind: CALLS,
         key: "*, short of SO_RCVLOWAT: *",
@@ -166,6 +193,13 @@ pub(super) const ROWS: &[Row] = &[
                  each with the whole backlog of listen(2). On Linux the link's connections may fill the only one.",
     },
     Row {
+        name: "order of two queues",
+        kind: CALLS,
+        key: "*, of two queues: *",
+        reason: "As the row before: accept(2) takes from the link's queue first. On Linux the oldest connection is \
+                 first in the only one.",
+    },
+    Row {
         name: "options in front of a routing header that is not there",
         kind: CALLS,
         key: "*, behind IPV6_RTHDRDSTOPTS: *",
@@ -186,6 +220,13 @@ pub(super) const ROWS: &[Row] = &[
         key: "recvmsg*, behind an option with _NEW: *flags * name * | *flags * name ? cmsg 1:?? *",
         reason: "On Linux `SO_TIMESTAMP_NEW` and the like end what the options without _NEW have begun. On a \
                  connection of the stack they are refused, so these go on.",
+    },
+    Row {
+        name: "options for timestamps behind one with _NEW",
+        kind: Kind::Calls { goes_on: true },
+        key: "getsockopt SO_TIMESTAMP*, behind an option with _NEW: 0 len * | 0 len *",
+        reason: "As the two rows before: on Linux `SO_TIMESTAMP_NEW` and the like change what the options without _NEW \
+                 tell.",
     },
     Row {
         name: "an IPv6 connection behind one to a mapped address",
@@ -241,6 +282,19 @@ pub(super) const ROWS: &[Row] = &[
         key: "?etsockopt *, of Multipath TCP: -1 EOPNOTSUPP | *",
         reason: "Linux knows few options of such a socket. Here it is one of TCP (RFC 8684, section 3.7), with all of \
                  TCP's.",
+    },
+    Row {
+        name: "options that a Multipath TCP socket lacks",
+        kind: Kind::Calls { goes_on: true },
+        key: "setsockopt *, of Multipath TCP: -1 ENOPROTOOPT | 0",
+        reason: "As the row before (RFC 8684, section 3.7), with another error for some of them.",
+    },
+    Row {
+        name: "options that a Multipath TCP socket forgets",
+        kind: Kind::Calls { goes_on: true },
+        key: "getsockopt SO_*, of Multipath TCP: 0 len ? 0x00* | 0 len ? 0x01*",
+        reason: "Linux takes some options of such a socket, `SO_ZEROCOPY` and `SO_RXQ_OVFL` among them, and does not \
+                 keep them. Here it is one of TCP (RFC 8684, section 3.7), which does.",
     },
     Row {
         name: "options of IPv6 of a Multipath TCP socket of IPv4",

@@ -454,3 +454,69 @@ fn a_send_behind_a_recvmmsg_of_bad_pointers_is_known() {
     let bad = [(5, 5), (5, 0), (4, 5)].map(|(how, pointer)| of(how, pointer));
     assert_eq!(bad, [", behind a recvmmsg of bad pointers", "", ", bad pointers"]);
 }
+
+#[test]
+fn two_connects_of_one_socket_share_its_errors() {
+    let rest: [(&str, &[i64]); 2] = [("connect", &[1, 0, 1, -1]), ("shutdown", &[1, 1])];
+    let steps = steps(&[&BEGIN[..5], &rest[..]].concat());
+    let lines = ["4: asleep", "5: asleep", "6: 0"].map(str::to_owned);
+    assert_eq!(circumstance(&steps, 4, &lines, false), ", beside a connect asleep");
+    let one = ["4: asleep", "5: -1 EALREADY", "6: 0"].map(str::to_owned);
+    assert_eq!(circumstance(&steps, 4, &one, false), "");
+}
+
+#[test]
+fn a_connection_from_one_of_two_queues_is_known_and_one_from_a_single_queue_is_not() {
+    let rest: [(&str, &[i64]); 6] = [
+        ("accept", &[0, 3, 0, 0]),
+        ("socket", &[1, 2, 1, 0]),
+        ("connect", &[1, 2, 1, -1]),
+        ("pconnect", &[1, 2, 1]),
+        ("accept", &[0, 4, 0, 0]),
+        ("recv", &[4, 1, 0, 0, 0]),
+    ];
+    let steps = steps(&[&QUEUED[..], &rest[..]].concat());
+    let of = |steps: &[Step], at: usize| circumstance(steps, at, &[format!("{}: 0", steps.len() - 1)], false);
+    assert_eq!(of(&steps[..5], 4), "");
+    assert_eq!([8, 9].map(|at| of(&steps, at)), [", of two queues"; 2]);
+    let without = [&steps[..7], &steps[8..]].concat();
+    assert_eq!([7, 8].map(|at| of(&without, at)), ["", ""]);
+}
+
+#[test]
+fn an_option_that_one_with_new_changes_is_known() {
+    let rest: [(&str, &[i64]); 3] = [
+        ("setopt", &[0, 1, 65, 4, 24, 0, 0]),
+        ("getopt", &[0, 1, 37, 4, 1, 0]),
+        ("getopt", &[0, 1, 9, 4, 1, 0]),
+    ];
+    let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+    let of = |at: usize| circumstance(&steps, at, &["9: 0".to_owned()], false);
+    assert_eq!([8, 9].map(of), [", behind an option with _NEW", ""]);
+}
+
+#[test]
+fn a_socket_that_was_taken_apart_with_a_limit_is_known_until_it_connects() {
+    let rest: [(&str, &[i64]); 6] = [
+        ("setopt", &[0, 6, 25, 4, 16384, 0, 0]),
+        ("poll", &[0, 1, 0, 4]),
+        ("connect", &[0, 12, 1, -1]),
+        ("poll", &[0, 1, 0, 4]),
+        ("connect", &[0, 0, 1, -1]),
+        ("poll", &[0, 1, 0, 4]),
+    ];
+    let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+    let of = |at: usize| circumstance(&steps[..=at], at, &[format!("{at}: 0")], false);
+    assert_eq!([8, 10, 12].map(of), ["", ", apart with TCP_NOTSENT_LOWAT", ""]);
+}
+
+#[test]
+fn a_read_of_nothing_from_a_full_connection_is_known_and_another_one_is_not() {
+    for (how, expected) in [(6, ", from a full connection"), (0, "")] {
+        let read = [0, 100, 0, how, 0];
+        let rest: [(&str, &[i64]); 2] = [("recv", &read), ("stuff", &[0])];
+        let steps = steps(&[&BEGIN[..], &rest[..]].concat());
+        let lines = ["7: asleep", "8: much -1 EAGAIN"].map(str::to_owned);
+        assert_eq!(circumstance(&steps, 7, &lines, false), expected);
+    }
+}

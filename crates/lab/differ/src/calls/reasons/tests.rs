@@ -86,4 +86,24 @@ fn rows_about_a_connection_explain_their_results_alone() {
     assert_eq!(name(bind), Some("the loopback beside a connection that was accepted"));
     assert_eq!(name("bind to the loopback, where a connection was accepted: 0 | -1 EINVAL"), None);
     assert_eq!(name("bind to the loopback: 0 | -1 EADDRINUSE"), None);
+    let nothing = "recvmsg of nothing, beside a connect asleep: woke: -1 EPIPE";
+    assert_eq!(name(&format!("{nothing} | woke: 0")), Some("a connect beside a read of nothing"));
+    assert_eq!(name(&format!("{nothing} | woke: 5")), None);
+    let full = "send, NULL, of a full connection: -1 EFAULT";
+    assert_eq!(name(&format!("{full} | asleep")), Some("growth of a full send buffer that a call waits for"));
+    assert_eq!(name(&format!("{full} | 5")), None);
+    let nothing = "recvmsg of nothing, from a full connection: woke: 0 | asleep";
+    assert_eq!(name(nothing), Some("room of a full connection that ends a read of nothing"));
+    let room = "select, apart with TCP_NOTSENT_LOWAT: 0 0 | 1 2";
+    assert_eq!(name(room), Some("room of a socket that was taken apart"));
+    assert_eq!(name("accept, of two queues: 0 len n | -1 EAGAIN"), Some("order of two queues"));
+    let stamping = "getsockopt SO_TIMESTAMPING, behind an option with _NEW: 0 len 4 0x18000000";
+    let anew = "options for timestamps behind one with _NEW";
+    assert_eq!(name(&format!("{stamping} | 0 len 4 0x00000000")), Some(anew));
+    assert_eq!(name(&format!("{stamping} | -1 EINVAL")), None);
+    let linger = "setsockopt TCP_LINGER2, of Multipath TCP: -1 ENOPROTOOPT";
+    assert_eq!(name(&format!("{linger} | 0")), Some("options that a Multipath TCP socket lacks"));
+    let queue = "getsockopt SO_RXQ_OVFL, of Multipath TCP: 0 len 1 0x00";
+    assert_eq!(name(&format!("{queue} | 0 len 1 0x01")), Some("options that a Multipath TCP socket forgets"));
+    assert_eq!(name(&format!("{queue} | 0 len 1 0x02")), None);
 }
