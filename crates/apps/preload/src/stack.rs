@@ -336,7 +336,9 @@ pub(crate) fn tell_of_errors(settings: &Settings) {
 /// Closes a descriptor of the stack's.
 pub(crate) fn close(below: c_int) {
     if let Some(stack) = opened() {
-        // SO_LINGER may have waited in vain; the kernel's close does not say so either.
+        // As on Linux, SO_LINGER waits where calls do not, too. It may have waited in vain; the kernel's close does not
+        // say so either.
+        let _ = stack.runner.set_nonblocking(below, false);
         let _ = stack.runner.close(below);
     }
 }

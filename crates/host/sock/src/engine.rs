@@ -557,10 +557,7 @@ impl<T: Transport> Engine<T> {
     /// See [`crate::Sockets::close`]; never waits, even with SO_LINGER (the API does that first).
     pub fn close(&mut self, fd: Fd) -> Result<(), Errno> {
         let Some(object) = self.descriptors.close(fd)? else { return Ok(()) };
-        let mut head = object.watches;
-        while head != NO_WATCH {
-            head = self.watches.remove(head, head);
-        }
+        self.unwatch(object.watches);
         match object.kind {
             Kind::Fresh(settings) => {
                 if let Some(bound) = settings.bound {

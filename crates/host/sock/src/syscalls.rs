@@ -200,6 +200,7 @@ fn linger<M: Mode>(mode: &M, fd: Fd) -> Result<(), Errno> {
     };
     let Some(time) = time.filter(|_| blocking) else { return Ok(()) };
     let mut engine = mode.lock();
+    engine.leave_sets(fd)?;
     match engine.shutdown(fd, Shutdown::Both) {
         Ok(()) | Err(Errno::ENOTCONN) => {}
         Err(e) => return Err(e),

@@ -5,7 +5,7 @@ use crate::Errno;
 use crate::object::Kind;
 use crate::sockets::{EpollEvent, EpollOp, Fd, Ready};
 use crate::transport::Transport;
-use crate::watch::Watch;
+use crate::watch::{NO_WATCH, Watch};
 
 impl<T: Transport> Engine<T> {
     /// See [`crate::Sockets::epoll_create`].
@@ -176,6 +176,20 @@ impl<T: Transport> Engine<T> {
             }
         }
         Ok(filled)
+    }
+
+    /// A socket that is being closed is in no set any more, whatever its close waits for.
+    pub(crate) fn leave_sets(&mut self, fd: Fd) -> Result<(), Errno> {
+        let head = std::mem::replace(&mut self.object_mut(fd)?.watches, NO_WATCH);
+        self.unwatch(head);
+        Ok(())
+    }
+
+    /// The watches of an object, from its head, go with it.
+    pub(super) fn unwatch(&mut self, mut head: u32) {
+        while head != NO_WATCH {
+            head = self.watches.remove(head, head);
+        }
     }
 
     /// The watches of a set that is closed go with it.

@@ -932,6 +932,14 @@ static int is_blocking(int fd)
     return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
+/* Does the last close wait for the peer? */
+static int lingers(int fd)
+{
+    struct linger time = { 0, 0 };
+    socklen_t len = sizeof time;
+    return getsockopt(fd, SOL_SOCKET, SO_LINGER, &time, &len) == 0 && time.l_onoff && time.l_linger;
+}
+
 /* May this call block? */
 static int may_block(const struct step *s)
 {
@@ -940,10 +948,10 @@ static int may_block(const struct step *s)
         return s->a[0] < 0;
     if (!strcmp(name, "wait"))
         return s->a[2] < 0;
-    if (!strcmp(name, "connect") || !strcmp(name, "accept") || !strcmp(name, "close"))
+    if (!strcmp(name, "connect") || !strcmp(name, "accept") || !strcmp(name, "send") || !strcmp(name, "recv"))
         return is_blocking(f[s->a[0]]);
-    if (!strcmp(name, "send") || !strcmp(name, "recv"))
-        return is_blocking(f[s->a[0]]);
+    if (!strcmp(name, "close"))
+        return lingers(f[s->a[0]]);
     return 0;
 }
 
