@@ -92,7 +92,14 @@ impl Connection {
 
     #[inline(never)]
     fn plan_special(&mut self, cx: &mut Cx<'_>, limits: &TxLimits, unsent: u32, fin: bool) -> Option<TxPlan> {
-        self.plan_new::<false>(cx, limits, unsent, fin)
+        let plan = self.plan_new::<false>(cx, limits, unsent, fin);
+        if plan.is_none()
+            && self.ends_test()
+            && let Resend::Now(range) = self.next_retransmission(cx)
+        {
+            return Some(self.plan_old(cx, range));
+        }
+        plan
     }
 
     #[inline(always)]
@@ -245,7 +252,8 @@ impl Connection {
         let flush = (last && fin) || (len == ready && ready < unsent);
         let nagle = self.options.has(Switch::NODELAY) || self.snd.is_full_from(self.snd.una());
         let worth = len == window && len >= self.snd.largest_window() / 2;
-        let pushed = self.has_special::<PLAIN>(Bits::FLUSH);
+        let pushed =
+            self.has_special::<PLAIN>(Bits::FLUSH) || self.has_loss::<PLAIN>() && self.tests_by_new_data();
         let corked = self.options.has(Switch::CORK) || self.has_special::<PLAIN>(Bits::MORE);
         let leaves = (!corked || pushed) && ((last && (nagle || pushed)) || worth);
         if flush || leaves || self.has_special::<PLAIN>(Bits::FORCE) {

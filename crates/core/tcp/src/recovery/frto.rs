@@ -23,17 +23,35 @@ impl Connection {
         let (now, needless) = match loss.frto {
             Frto::Off => return false,
             // All of it: the first segment was what was missing, or nothing was; which, does not matter any more.
-            Frto::One if advanced && una.before(loss.recover) && room => (Frto::New, false),
+            Frto::One if advanced && una.before(loss.recover) && room => (Frto::Push, false),
             Frto::One => (Frto::Off, false),
-            Frto::New => (Frto::Off, loss.is_answered(una, advanced, sacked)),
+            Frto::Push | Frto::New => (Frto::Off, loss.is_answered(una, advanced, sacked)),
         };
-        if loss.frto == Frto::New && !needless {
+        if loss.frto.holds_back() && !needless {
             // Step 3a: the new data fills the window, and still the repair goes on.
             loss.urgent = true;
         }
         loss.frto = now;
         self.request(Due::DATA);
         needless
+    }
+
+    /// Does the test send new data now?
+    pub(crate) fn tests_by_new_data(&self) -> bool {
+        self.recovery.loss.as_ref().is_some_and(|loss| loss.frto == Frto::Push)
+    }
+
+    /// Ends a test for which no new data could leave: the repair goes on (step 2b). Returns true if that was so.
+    pub(crate) fn ends_test(&mut self) -> bool {
+        let nxt = self.snd.nxt();
+        let Some(loss) = self.recovery.loss.as_mut().filter(|loss| loss.frto == Frto::Push) else {
+            return false;
+        };
+        let is_in_vain = loss.recover == nxt;
+        if is_in_vain {
+            loss.frto = Frto::Off;
+        }
+        is_in_vain
     }
 }
 

@@ -121,6 +121,9 @@ impl Recovery {
     pub(crate) fn on_occasion(&mut self) {
         if let Some(loss) = &mut self.loss {
             loss.prr.on_occasion();
+            if loss.frto == Frto::Push {
+                loss.frto = Frto::New;
+            }
         }
     }
 
@@ -172,13 +175,15 @@ pub(super) enum Frto {
     Off,
     /// The first segment was sent again, and nothing else (section 2.1, step 1).
     One,
-    /// Its acknowledgment arrived: up to two new segments leave (step 2b).
+    /// Its acknowledgment arrived: up to two new segments leave (step 2b), whatever Nagle's algorithm or a cork says.
+    Push,
+    /// They have left.
     New,
 }
 
 impl Frto {
     /// Is sending again held back?
     pub(super) fn holds_back(self) -> bool {
-        self == Frto::New
+        matches!(self, Frto::Push | Frto::New)
     }
 }
