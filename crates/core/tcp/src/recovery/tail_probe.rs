@@ -154,10 +154,12 @@ impl Connection {
     }
 
     /// Takes a report of a duplicate if it tells of the probe: true if it does. The flight's end had arrived before the
-    /// probe, and the report tells nothing else: a probe leaves by the clock, not because of reordering or a repair.
+    /// probe, and the report tells nothing else: a probe leaves by the clock, not because of reordering or a repair. A
+    /// report of more than a segment is not one of the probe alone.
     /// RFC 8985, 7.4-1.
-    pub(crate) fn take_probe_report(&mut self, (_, right): (Seq, Seq)) -> bool {
-        let told = self.bits.has(Bits::PROBE_RESENT) && right == self.probe_end();
+    pub(crate) fn take_probe_report(&mut self, (left, right): (Seq, Seq)) -> bool {
+        let is_one = right.offset_from(left) <= u32::from(self.snd.mss());
+        let told = self.bits.has(Bits::PROBE_RESENT) && right == self.probe_end() && is_one;
         if told {
             self.bits.clear(Bits::PROBE_RESENT, WRITER);
             self.end_tail_probe();

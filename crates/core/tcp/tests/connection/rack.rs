@@ -316,9 +316,9 @@ fn a_fin_that_left_alone_is_probed_alone() {
 /// RFC 8985, 7.4-1.
 #[test]
 fn a_probe_that_repaired_a_loss_costs_window_and_one_that_did_not_does_not() {
-    // What the peer answers to the probe: nothing special, a report of a duplicate, a plain duplicate, or one behind
-    // more that it has sent.
-    for answer in 0..4 {
+    // What the peer answers to the probe: nothing special, a report of a duplicate, a plain duplicate, a report of more
+    // than the probe, or a duplicate behind more that the peer has sent.
+    for answer in 0..5 {
         let (mut rig, sent) = flight(&probing(Setup::sack()), 5);
         let before = window(&rig);
         rig.until_sent(ms(190));
@@ -330,13 +330,14 @@ fn a_probe_that_repaired_a_loss_costs_window_and_one_that_did_not_does_not() {
             0 => {}
             1 => drop(rig.ack(end, &[(probe.seq, probe.end())])),
             2 => drop(rig.ack(end, &[])),
+            3 => drop(rig.ack(end, &[(sent[3].seq, probe.end())])),
             _ => drop(rig.inject(Segment { seq: rig.next + 1, ack: end, ..rig.segment(Flags::ACK, &[]) })),
         }
         rig.write(&[1; 1460]).unwrap();
         rig.pass(RTT);
         let next = rig.one().end();
         rig.ack(next, &[]);
-        let is_repaired = [0, 3].contains(&answer);
+        let is_repaired = [0, 3, 4].contains(&answer);
         let repaired = u64::from(is_repaired);
         assert_eq!(rig.host.counters.tail_probe_recoveries, repaired, "answer {answer}");
         assert_eq!(window(&rig) < before, is_repaired, "answer {answer}: {} of {before}", window(&rig));
