@@ -38,11 +38,6 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// Bytes delivered so far.
-    pub fn delivered(&self) -> u64 {
-        self.delivered
-    }
-
     /// Something leaves at `now`; `idle` says that nothing else is in the network, `in_flight` counts it
     /// (OnPacketSent).
     pub fn on_sent(&mut self, now: Instant, idle: bool, in_flight: u32) -> Departure {

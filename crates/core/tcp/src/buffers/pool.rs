@@ -106,11 +106,6 @@ impl Pool {
             + self.tx_times.footprint()
     }
 
-    /// Transmissions whose time of leaving is kept: those in flight, all together.
-    pub fn in_flight(&self) -> u32 {
-        self.tx_times.used()
-    }
-
     pub(crate) fn tx_times(&self) -> &TxTimes {
         &self.tx_times
     }

@@ -67,11 +67,6 @@ impl AccEcn {
         AccEcn { fields, ..self }
     }
 
-    /// Which counter comes first.
-    pub const fn order(&self) -> CounterOrder {
-        self.order
-    }
-
     /// The counter at a place, 0 to 2, if it is there.
     fn field(&self, at: u8) -> Option<u32> {
         let bytes = self.bytes.as_chunks::<FIELD>().0.get(usize::from(at)).filter(|_| at < self.fields)?;

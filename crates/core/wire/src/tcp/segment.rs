@@ -100,12 +100,6 @@ impl<'a> Raw<'a> {
         Ok(Raw { fixed, options, payload })
     }
 
-    /// The data.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
-    }
-
     fn half(&self, at: usize) -> u16 {
         u16::from_be_bytes([self.fixed[at], self.fixed[at + 1]])
     }
