@@ -1,7 +1,7 @@
 //! Circumstances of a difference: what the peer and both ends did before it.
 
 use super::compare::{Difference, TOGETHER, TOLERANCE};
-use super::input::{Action, Call, Echo, Input, MSS, Switch};
+use super::input::{Action, Call, Echo, Input, MSS, Step, Switch};
 use super::trace::{Moment, Trace};
 use base::Duration;
 use drill::lang::{Body, Flags, Icmp, Packet, Quoted, Range, Segment, TcpOption};
@@ -10,6 +10,8 @@ use drill::lang::{Body, Flags, Icmp, Packet, Quoted, Range, Segment, TcpOption};
 pub struct Case<'a> {
     pub(super) input: &'a Input,
     pub(super) difference: &'a Difference,
+    /// Everything that the kernel did.
+    pub(super) kernel: &'a Trace,
     /// The peer's segment, if the step is one.
     pub(super) segment: Option<&'a Segment>,
     /// Number up to which the peer has acknowledged what the near end had sent, before the step, on the kernel.
@@ -213,10 +215,11 @@ pub(super) fn ahead(a: u32, b: u32) -> bool {
 
 impl<'a> Case<'a> {
     /// A difference of an input, with what the kernel did.
-    pub fn new(input: &'a Input, difference: &'a Difference, kernel: &Trace, ours: &Trace) -> Case<'a> {
+    pub fn new(input: &'a Input, difference: &'a Difference, kernel: &'a Trace, ours: &Trace) -> Case<'a> {
         let mut case = Case {
             input,
             difference,
+            kernel,
             segment: None,
             acked: 0,
             heard: 0,
@@ -424,7 +427,9 @@ impl<'a> Case<'a> {
         if tcp.flags.has(Flags::FIN) && (!syn || opens) {
             self.fins.push(end.wrapping_add(u32::from(syn)));
             if !now && ahead(end, self.expected) && !ahead(end, self.edge) {
-                self.early_fin = Some(end);
+                // The first of several.
+                let before = self.early_fin.filter(|fin| !ahead(self.expected, *fin) && ahead(end, *fin));
+                self.early_fin = before.or(Some(end));
             }
         }
         let stamp = stamps(tcp).map(|stamps| stamps.0).filter(|_| syn || self.has_stamps);
@@ -517,6 +522,25 @@ impl<'a> Case<'a> {
         acked.max().zip(reported.max()).is_some_and(|(acked, reported)| reported > acked + TOGETHER)
     }
 
+    /// Segments of the kernel that followed within so long after the step, those of later steps included.
+    pub(super) fn kernel_within(&self, limit: Duration) -> impl Iterator<Item = &Segment> {
+        let mut clock = Duration::ZERO;
+        let step = self.difference.step;
+        let moments = self.kernel.moments.iter().enumerate().skip(step);
+        let timed = moments.flat_map(move |(index, moment)| {
+            let pause = self.kernel.pauses.get(index).filter(|_| index > step).copied();
+            clock += pause.unwrap_or_default();
+            let began = clock;
+            moment.seen.iter().map(move |seen| (began + seen.at, seen))
+        });
+        timed.take_while(move |(at, _)| *at < limit).filter_map(|(_, seen)| tcp(&seen.packet.body))
+    }
+
+    /// Steps before that of the difference.
+    pub(super) fn before(&self) -> &'a [Step] {
+        &self.input.steps[..self.difference.step.min(self.input.steps.len())]
+    }
+
     /// Does a line tell a probe of a shut window?
     pub(super) fn is_window_probe(&self, line: &str) -> bool {
         line.starts_with(&format!(". {0}:{0}(0) ", self.una().wrapping_sub(1)))
@@ -524,7 +548,8 @@ impl<'a> Case<'a> {
 
     /// Is it a SYN of another number than the first one's, which the kernel answered without a SYN?
     fn is_other_syn(&self, segment: &Segment, moment: Option<&Moment>) -> bool {
-        let is_first = segment.seq.is_some_and(|range| range.start == self.input.isn);
+        let opening = self.expected.wrapping_sub(1).wrapping_add(self.input.isn);
+        let is_first = segment.seq.is_some_and(|range| range.start == opening);
         let seen = || moment.iter().flat_map(|moment| &moment.seen).filter_map(|seen| tcp(&seen.packet.body));
         let answers = seen().any(|tcp| tcp.flags.has(Flags::SYN));
         segment.flags.has(Flags::SYN) && self.is_expected_known && !is_first && !answers
@@ -585,7 +610,9 @@ impl<'a> Case<'a> {
             self.has_ended |= seen.flags.has(Flags::FIN);
             self.has_stamps = stamps(seen).is_some();
             if syn && (end != self.heard || !self.is_half_open) {
-                // Another connection begins.
+                // Another connection begins, with the timestamp that a SYN-ACK echoes.
+                let echo = stamps(seen).map(|(_, ecr)| ecr).filter(|ecr| *ecr != 0);
+                self.stamp = echo.or(self.stamp);
                 (self.is_half_open, self.has_answered, self.has_ended, self.acked) = (true, false, false, 0);
                 // The peer's SYN had the option as well, unless the near end repeats its own.
                 let scales = |option: &TcpOption| matches!(option, TcpOption::WindowScale(_));

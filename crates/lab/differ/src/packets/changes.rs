@@ -184,6 +184,11 @@ fn told_by_edge(tcp: &mut Segment, una: u32, heard: u32) {
     tcp.flags.bits &= !Flags::FIN;
     (tcp.seq, tcp.len) = (Some(Range { start: at, end: at.wrapping_add(1) }), 1);
 }
+/// Returns the SACK option of a segment.
+fn blocks(tcp: &Segment) -> Option<&TcpOption> {
+    tcp.options.iter().flatten().find(|option| matches!(option, TcpOption::Sack(_)))
+}
+
 fn change_blocks(tcp: &mut Segment, change: impl FnOnce(&mut Vec<Range>)) {
     let Some(options) = &mut tcp.options else { return };
     if let Some(TcpOption::Sack(blocks)) =
@@ -194,7 +199,8 @@ fn change_blocks(tcp: &mut Segment, change: impl FnOnce(&mut Vec<Range>)) {
     options.retain(|option| !matches!(option, TcpOption::Sack(blocks) if blocks.is_empty()));
 }
 
-/// Leaves out bare acknowledgments beside data that leaves at the same time, and tells the last number with the data.
+/// Leaves out bare acknowledgments beside data that leaves at the same time, and tells the last number and the last
+/// blocks with the data.
 fn with_data(moment: &mut Moment) {
     let at =
         moment.seen.iter().find(|seen| tcp(&seen.packet.body).is_some_and(takes_numbers)).map(|seen| seen.at);
@@ -203,12 +209,17 @@ fn with_data(moment: &mut Moment) {
     let acks = moment.seen.iter().filter(|seen| is_beside(seen));
     let last =
         acks.filter_map(|seen| tcp(&seen.packet.body)?.ack).reduce(|a, b| if ahead(b, a) { b } else { a });
+    let pure = moment.seen.iter().filter(|seen| is_beside(seen)).filter_map(|seen| tcp(&seen.packet.body));
+    let told = pure.filter(|tcp| is_pure(tcp) && tcp.ack == last).filter_map(blocks).next_back().cloned();
     moment.seen.retain(|seen| !is_beside(seen) || !tcp(&seen.packet.body).is_some_and(is_pure));
     for seen in moment.seen.iter_mut().filter(|seen| is_beside(seen)) {
         if let Body::Tcp(tcp) = &mut seen.packet.body
             && tcp.ack.is_some()
         {
             tcp.ack = last;
+            if blocks(tcp).is_none() {
+                tcp.options.get_or_insert_default().extend(told.clone());
+            }
         }
     }
 }

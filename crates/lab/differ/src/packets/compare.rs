@@ -32,6 +32,25 @@ pub struct Difference {
     pub ours: Vec<String>,
 }
 
+impl Difference {
+    /// Returns the bare acknowledgment that one of the two sent first and the other did not, and what differs beside
+    /// it.
+    pub(super) fn without_acknowledgment(&self) -> Option<(Difference, Difference)> {
+        let is_bare = |line: &String| line.starts_with(". ") && line.contains("(0) ");
+        let (kernel, ours) = (self.kernel.first()?, self.ours.first()?);
+        let part = |kernel: &[String], ours: &[String]| Difference {
+            step: self.step,
+            kernel: kernel.to_vec(),
+            ours: ours.to_vec(),
+        };
+        match (is_bare(kernel), is_bare(ours)) {
+            (true, false) => Some((part(&self.kernel[..1], &[]), part(&self.kernel[1..], &self.ours))),
+            (false, true) => Some((part(&[], &self.ours[..1]), part(&self.kernel, &self.ours[1..]))),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = |lines: &[String]| if lines.is_empty() { "nothing".into() } else { lines.join("; ") };

@@ -60,7 +60,13 @@ pub fn judge(input: &Input, kernel: &Trace, ours: &Trace) -> Verdict {
         }
         let (a, b, rows) = alike(&case, a, b);
         verdict.explained.extend(rows);
-        let Some(difference) = differ(step, &a, &b, until) else { continue };
+        let Some(mut difference) = differ(step, &a, &b, until) else { continue };
+        if let Some((acknowledgment, rest)) = difference.without_acknowledgment()
+            && let Some((row, true)) = row(&Case::new(input, &acknowledgment, kernel, ours))
+        {
+            verdict.explained.push(row);
+            difference = rest;
+        }
         let mut case = Case::new(input, &difference, kernel, ours);
         case.is_timer_apart = was_apart;
         match row(&case) {
@@ -257,7 +263,11 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         case.sends(Flags::SYN) && (is_reset || is_dropped)
     }),
     ("old_ack", Then::GoesOnIfBare, |case| {
-        case.ack().is_some_and(|ack| ahead(case.acked, ack)) && !case.is_half_open
+        // A reset tells that the kernel is half open still.
+        let is_reset = case.difference.kernel.first().is_some_and(|line| line.starts_with("R "));
+        case.ack().is_some_and(|ack| ahead(case.acked, ack))
+            && !case.is_half_open
+            && !(case.is_ack_apart && is_reset)
     }),
     ("fin_acked_at_once", Then::GoesOn, |case| {
         let is_ack = |line: &String| line.starts_with(". ") || line.starts_with("after 0 ms: . ");
@@ -370,6 +380,20 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
         });
         let answers = case.sends(Flags::SYN) && case.sends(Flags::ACK) && case.ack() == Some(case.heard);
         answers && case.called(Call::Connect) && last == Some(false) && case.ours_acknowledges()
+    }),
+    ("old_ack_stamp", Then::Ends, |case| {
+        // By the timestamp of such a segment another one is not old here, and is on Linux, or the other way round.
+        let told = |lines: &[String]| {
+            let (_, rest) = lines.first()?.split_once("ecr ")?;
+            rest.split([',', '>']).next()?.parse::<u32>().ok()
+        };
+        let is_old = |val: u32| told(&case.difference.kernel).is_some_and(|known| ahead(known, val));
+        case.has_old_stamp
+            && case.kernel_acknowledges()
+            && case
+                .segment
+                .and_then(stamps)
+                .is_some_and(|(val, _)| is_old(val) && case.stamp.is_some_and(|stamp| !ahead(stamp, val)))
     }),
     ("reset_answered", Then::GoesOn, |case| {
         let is_closed = case.has_ended && case.acked == case.heard;
@@ -581,5 +605,7 @@ pub fn row(case: &Case<'_>) -> Option<(&'static Row, bool)> {
 
 #[cfg(test)]
 mod edges;
+#[cfg(test)]
+mod later;
 #[cfg(test)]
 mod tests;

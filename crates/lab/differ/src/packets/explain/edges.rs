@@ -5,18 +5,18 @@ use super::tests::{call, judge_last, moment, packet, send};
 use super::*;
 use drill::lang::{Icmp, Packet, Quoted, Span, TcpOption};
 
-const ACK: u8 = Flags::ACK;
-const FIN_ACK: u8 = Flags::ACK | Flags::FIN;
-const SYN_ACK: u8 = Flags::SYN | Flags::ACK;
-const RST: u8 = Flags::RST;
+pub(super) const ACK: u8 = Flags::ACK;
+pub(super) const FIN_ACK: u8 = Flags::ACK | Flags::FIN;
+pub(super) const SYN_ACK: u8 = Flags::SYN | Flags::ACK;
+pub(super) const RST: u8 = Flags::RST;
 
 /// A segment with the numbers `seq` to `seq + len`.
-fn seg(bits: u8, seq: u32, len: u32, ack: u32, window: u16) -> Packet {
+pub(super) fn seg(bits: u8, seq: u32, len: u32, ack: u32, window: u16) -> Packet {
     packet(bits, seq, len, (bits & ACK != 0).then_some(ack), window)
 }
 
 /// Packets that an end sent, each so many milliseconds after the step.
-fn sends(packets: &[(u64, Packet)]) -> Moment {
+pub(super) fn sends(packets: &[(u64, Packet)]) -> Moment {
     moment(&packets.iter().map(|(at, packet)| (*at, packet)).collect::<Vec<_>>())
 }
 
@@ -25,16 +25,16 @@ fn answers(answer: &str) -> Moment {
 }
 
 /// Steps, each with what both ends did then.
-type Story = Vec<(Step, Moment)>;
+pub(super) type Story = Vec<(Step, Moment)>;
 
 /// A connection that the peer has opened.
-fn opened() -> Story {
+pub(super) fn opened() -> Story {
     let syn_ack = sends(&[(0, seg(SYN_ACK, 0, 0, 1, 65_535))]);
     vec![(send(seg(Flags::SYN, 0, 0, 0, 65_535)), syn_ack), (send(seg(ACK, 1, 0, 1, 65_535)), sends(&[]))]
 }
 
 /// Adds a write of `count` segments of `len` bytes.
-fn wrote(mut story: Story, count: u32, len: u32) -> Story {
+pub(super) fn wrote(mut story: Story, count: u32, len: u32) -> Story {
     let all: Vec<_> = (0..count).map(|n| (0, seg(ACK, 1 + n * len, len, 1, 65_535))).collect();
     story.push((call(Call::Write(count * len)), sends(&all)));
     story
@@ -42,7 +42,7 @@ fn wrote(mut story: Story, count: u32, len: u32) -> Story {
 
 /// Returns the keys of the rows of what the kernel and this stack did after the last step, `None` where no row explains
 /// it.
-fn keys(story: Story, last: Step, kernel: Moment, ours: Moment) -> Option<Vec<&'static str>> {
+pub(super) fn keys(story: Story, last: Step, kernel: Moment, ours: Moment) -> Option<Vec<&'static str>> {
     let (mut steps, common): (Vec<_>, Vec<_>) = story.into_iter().unzip();
     steps.push(last);
     let (keys, is_open) = judge_last(steps, &common, kernel, ours);
@@ -278,7 +278,7 @@ fn a_repeated_syn_is_echoed_here_alone() {
     assert_eq!(judged(120), None);
 }
 
-fn icmp(code: &str, mtu: Option<u32>, at: u32) -> Packet {
+pub(super) fn icmp(code: &str, mtu: Option<u32>, at: u32) -> Packet {
     let quoted = Some(Quoted::Tcp(Range { start: at, end: at }, 0));
     let (kind, code) = ("unreachable".to_owned(), Some(code.to_owned()));
     let body = Body::Icmp(Icmp { kind, code, mtu, id: None, quoted, span: Span::default() });
@@ -434,8 +434,16 @@ fn a_segment_beyond_the_window_acknowledges_nothing() {
 }
 
 /// Data of 1000 bytes.
-fn data(start: u32) -> Packet {
+pub(super) fn data(start: u32) -> Packet {
     seg(ACK, start, 1_000, 1, 65_535)
+}
+
+/// A segment with a SACK block.
+pub(super) fn with_block(mut packet: Packet, start: u32, end: u32) -> Packet {
+    if let Body::Tcp(tcp) = &mut packet.body {
+        tcp.options = Some(vec![TcpOption::Sack(vec![Range { start, end }])]);
+    }
+    packet
 }
 
 /// Three segments, the first of them sent again, and an acknowledgment that both leave unanswered.
@@ -561,10 +569,7 @@ fn linux_waits_for_reordering_by_what_was_acknowledged() {
         let mut story = opened();
         let all = [(0, data(1)), (0, data(1_001)), (0, data(2_001)), (at, data(3_001))];
         story.push((call(Call::Write(4_000)), sends(&all)));
-        let mut ack = seg(ACK, 1, 0, 1_001, 65_535);
-        if let Body::Tcp(tcp) = &mut ack.body {
-            tcp.options = Some(vec![TcpOption::Sack(vec![Range { start: 3_001, end: 4_001 }])]);
-        }
+        let ack = with_block(seg(ACK, 1, 0, 1_001, 65_535), 3_001, 4_001);
         let kernel = sends(&[(0, data(4_001)), (10, data(1_001))]);
         keys(story, send(ack), kernel, sends(&[(0, data(1_001)), (0, data(4_001))]))
     };

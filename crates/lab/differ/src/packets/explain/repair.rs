@@ -1,9 +1,10 @@
 //! Predicates about windows, timers and what is sent again.
 
-use super::super::case::{Case, ahead, data_of};
+use super::super::case::{Case, ahead, data_of, takes_numbers, tcp};
+use super::super::compare::{DELAYED, TOLERANCE};
 use super::super::input::{Action, Call, Echo, MSS, Step};
 use super::{BLOCKS, LEAST, Predicate, Then};
-use drill::lang::{Body, Range};
+use drill::lang::{Body, Flags, Range};
 
 /// Predicates by key, behind those of the segments themselves, the narrowest first.
 pub(super) const PREDICATES: &[(&str, Then, Predicate)] = &[
@@ -12,11 +13,29 @@ pub(super) const PREDICATES: &[(&str, Then, Predicate)] = &[
         let start = case.segment.filter(|tcp| tcp.len == 0).and_then(|tcp| tcp.seq).map(|range| range.start);
         let is_behind = start.zip(case.wl1).is_some_and(|(start, wl1)| ahead(start, wl1));
         let fresh = case.data().1.is_some_and(|range| range.start == case.heard);
-        is_behind
+        let is_now = is_behind
             && case.ack() == Some(case.acked)
             && ahead(case.heard, case.acked)
             && fresh
-            && case.difference.ours[1..] == case.difference.kernel
+            && case.difference.ours[1..] == case.difference.kernel;
+        // Or one before, which told the window last, lets a later write send up to two segments more.
+        let was_duplicate = case.before().iter().any(|step| {
+            let Action::Send(packet, _) = &step.action else { return false };
+            tcp(&packet.body).filter(|tcp| !takes_numbers(tcp)).is_some_and(|tcp| {
+                let is_last = case.wl1.is_some() && tcp.seq.map(|range| range.start) == case.wl1;
+                is_last && tcp.ack == Some(case.acked) && !tcp.flags.has(Flags::SYN | Flags::RST)
+            })
+        });
+        let is_more = case.data().0.zip(case.data().1).is_some_and(|(kernel, ours)| {
+            let more = ours.end.wrapping_sub(kernel.end);
+            kernel.start == ours.start && ours.start == case.heard && (1..=2 * u32::from(MSS)).contains(&more)
+        });
+        let is_in_flight = ahead(case.heard, case.acked) && case.segment.is_none();
+        is_now
+            || was_duplicate
+                && is_in_flight
+                && is_more
+                && case.difference.ours[1..] == case.difference.kernel[1..]
     }),
     ("syn_again", Then::Ends, |case| {
         // Two repetitions leave a window of one segment; the last one is echoed by a number of its own.
@@ -44,7 +63,10 @@ pub(super) const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_shut = case.told == case.una() && ahead(case.heard, case.una());
         // That was a timeout for the kernel, with a congestion window of one segment.
         let is_fresh = ours.is_some_and(|range| range.start == case.heard);
-        is_shut && kernel.is_some_and(|range| range.start == case.una()) && ours.is_none()
+        // And what was lost then follows the first acknowledgment.
+        (is_shut || case.has_shut_again && case.una() != case.acked)
+            && kernel.is_some_and(|range| range.start == case.una() && ahead(case.heard, range.start))
+            && ours.is_none()
             || case.has_shut_again && kernel.is_none() && is_fresh
     }),
     ("few_bytes", Then::Ends, |case| {
@@ -173,7 +195,20 @@ pub(super) const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_apart = is_of_short_ones
             || case.has_split && is_part
             || case.has_repeated && (case.kernel_sends_more() || has_no_news && is_full && kernel.is_some());
-        is_apart && is_alike || is_one_more || case.has_repeated && (is_fresh || is_full && kernel.is_none())
+        // A segment that was larger before packet too big counts as one when it is acknowledged.
+        let is_too_big = |step: &Step| {
+            matches!(&step.action, Action::Send(packet, _)
+            if matches!(&packet.body, Body::Icmp(error) if error.mtu.is_some()))
+        };
+        let is_behind = |line: &String| data_of(line).is_some_and(|range| ahead(range.start, case.heard));
+        let is_grown = case.has_repeated
+            && case.difference.kernel.is_empty()
+            && case.difference.ours.iter().all(is_behind)
+            && case.before().iter().any(is_too_big);
+        is_apart && is_alike
+            || is_one_more
+            || is_grown
+            || case.has_repeated && (is_fresh || is_full && kernel.is_none())
     }),
     ("part_in_segments", Then::Ends, |case| {
         let Some((fresh, rest)) = case.difference.ours.split_first() else { return false };
@@ -255,7 +290,8 @@ pub(super) const PREDICATES: &[(&str, Then, Predicate)] = &[
     ("round_trip_of_latest", Then::Ends, |case| {
         let (kernel, ours) = case.data();
         let is_una = |range: Range| range.start == case.una();
-        let is_repair = case.difference.kernel.iter().filter_map(|line| data_of(line)).any(is_una);
+        let mut soon = case.kernel_within(DELAYED + TOLERANCE).filter(|tcp| tcp.len > 0);
+        let is_repair = soon.any(|tcp| tcp.seq.is_some_and(is_una));
         let is_fresh = kernel.is_some_and(|range| range.start == case.heard);
         case.is_report_later && is_repair && is_fresh && ours.is_some_and(is_una)
     }),
