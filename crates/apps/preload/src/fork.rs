@@ -118,7 +118,11 @@ extern "C" fn before() {
         inside(|| {
             listeners.iter().for_each(listener::leave_to_children);
             relay::settle_for_fork();
-            relay::name_for_fork(&streams());
+            let streams = streams();
+            relay::name_for_fork(&streams);
+            if stack::opened().is_some() && relay::are_asked_for(&streams) {
+                relay::begin_thread();
+            }
         });
     }
     let locks = Locks::take(!interrupted);

@@ -33,7 +33,7 @@ pub(crate) use settle::{settle, settle_for_exec, settle_for_fork, settle_to_wait
 use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) use wire::{bytes, hex};
 use wire::{close, pair, receive, receive_once, send};
 
@@ -107,12 +107,15 @@ impl Heirs {
     /// A channel about these connections, and about listeners whose ports the child cannot share; `None` if there are
     /// none, or no descriptors: then the child finds them gone.
     pub(crate) fn of(streams: &[Held]) -> Option<Heirs> {
-        if streams.is_empty() && !listener::listened_as_root() {
-            return None;
-        }
+        are_asked_for(streams).then_some(())?;
         let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
         Some(Heirs { parents, childs, streams: streams.to_vec(), taken: Vec::new() })
     }
+}
+
+/// Does a child of this process have something to ask about?
+pub(crate) fn are_asked_for(streams: &[Held]) -> bool {
+    !streams.is_empty() || listener::listened_as_root()
 }
 
 // --- the child -------------------------------------------------------------------------------------------------------
@@ -191,9 +194,17 @@ struct New {
     pumps: Vec<Pump>,
     /// Descriptor on which it sleeps.
     bell: c_int,
+    /// It has looked for work, or never will.
+    begun: bool,
 }
 
-static NEW: Mutex<New> = Mutex::new(New { children: Vec::new(), pumps: Vec::new(), bell: NONE });
+static NEW: Mutex<New> =
+    Mutex::new(New { children: Vec::new(), pumps: Vec::new(), bell: NONE, begun: false });
+
+/// Wakes those who wait until the thread has begun.
+static BEGUN: Condvar = Condvar::new();
+/// How long they wait at most.
+const BEGIN_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Counters for which the end of the process waits: how often it has asked the thread to move what lies in
 /// children's sockets, how often the thread has done so, and whether some of it is left.
@@ -332,20 +343,40 @@ impl New {
         if self.bell == NONE {
             // SAFETY: numbers alone.
             self.bell = threads::hidden(unsafe { real::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) });
+            // SAFETY: a number.
+            let kernels = threads::hidden(unsafe { real::epoll_create1(libc::EPOLL_CLOEXEC) });
             let thread = std::thread::Builder::new().name("millstream-relay".into());
-            if let Err(e) = thread.spawn(run) {
+            if let Err(e) = thread.spawn(move || run(kernels)) {
                 say(&format!("connections of a child are lost: {e}"));
+                self.has_begun();
             }
         }
         let one = 1_u64;
         // SAFETY: eight bytes.
         unsafe { real::write(self.bell, (&raw const one).cast::<c_void>(), 8) };
     }
+
+    fn has_begun(&mut self) {
+        if !std::mem::replace(&mut self.begun, true) {
+            BEGUN.notify_all();
+        }
+    }
 }
 
-/// Makes the thread of a process whose stack is open, before the program forbids itself new ones.
+/// Makes the thread of a process whose stack is open, before the program has a child or forbids itself new threads.
+///
+/// While a thread is made its maker takes no signals: the end of a child, which comes meanwhile, would end calls of the
+/// program's other threads (EINTR). And a child that is made while the thread begins has it half begun: locks that it
+/// holds, descriptors that are not hidden yet.
 pub(crate) fn begin_thread() {
-    inside(|| new().wake());
+    inside(|| {
+        let mut all = new();
+        if all.bell == NONE {
+            all.wake();
+        }
+        // One that takes longer begins beside the child.
+        drop(BEGUN.wait_timeout_while(all, BEGIN_MAX, |all| !all.begun));
+    });
 }
 
 /// The process is a child: what its parent served is the parent's.
@@ -357,7 +388,7 @@ pub(crate) fn forked() {
     let Ok(mut all) = NEW.try_lock() else { return };
     // Their connections are not this process's to let go of.
     std::mem::forget((std::mem::take(&mut all.children), std::mem::take(&mut all.pumps)));
-    all.bell = NONE;
+    (all.bell, all.begun) = (NONE, false);
 }
 
 /// Subject of an event of the kernel's set; smaller words are places of connections.
@@ -366,11 +397,9 @@ const CHANNELS: u64 = 1 << 32;
 /// Events of one look.
 const EVENTS: usize = 64;
 
-fn run() {
+fn run(kernels: c_int) {
     ask::RELAYS.set(true);
     let Some(stack) = stack::opened() else { return };
-    // SAFETY: a number.
-    let kernels = threads::hidden(unsafe { real::epoll_create1(libc::EPOLL_CLOEXEC) });
     let relay = stack.runner.epoll_create().map_err(Refused::from).and_then(|below| {
         let bell = new().bell;
         let (children, pumps) = (Vec::new(), Vec::new());
@@ -379,7 +408,10 @@ fn run() {
     });
     match relay {
         Ok(relay) => relay.run(),
-        Err(Refused(errno)) => say(&format!("connections of a child are lost: error {errno}")),
+        Err(Refused(errno)) => {
+            say(&format!("connections of a child are lost: error {errno}"));
+            new().has_begun();
+        }
     }
 }
 
@@ -488,6 +520,7 @@ impl Relay {
             let mut rings = 0_u64;
             // SAFETY: room for eight bytes.
             unsafe { real::read(all.bell, (&raw mut rings).cast::<c_void>(), 8) };
+            all.has_begun();
             (std::mem::take(&mut all.children), std::mem::take(&mut all.pumps))
         };
         children.into_iter().for_each(|child| self.attend(child));

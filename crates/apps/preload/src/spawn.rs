@@ -172,6 +172,9 @@ fn lending(
             let taken_later = |(fd, held): &(c_int, Held)| heritage::Record::taken_later(*fd, held, channel);
             records.extend(later.iter().filter_map(taken_later));
         }
+        if !none {
+            relay::begin_thread();
+        }
         let failed = spawn(records);
         if let Some(heirs) = heirs {
             relay::serve(heirs);
