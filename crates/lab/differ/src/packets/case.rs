@@ -298,13 +298,13 @@ impl<'a> Case<'a> {
             if let Action::Send(packet, echo) = &step.action
                 && let Some(tcp) = tcp(&packet.body)
             {
-                let is_false_echo = *echo != Echo::Latest(0) && stamps(tcp).is_some();
+                let has_echo = case.has_stamps && stamps(tcp).is_some();
+                let is_false_echo = *echo != Echo::Latest(0) && has_echo;
                 case.has_false_echo |= is_false_echo;
-                case.is_stamp_apart |=
-                    case.expected != case.expected_here && case.has_stamps && stamps(tcp).is_some();
+                case.is_stamp_apart |= case.expected != case.expected_here && has_echo;
                 let was_half_open = case.is_half_open;
                 // One of something that was sent since the SYN-ACK counts as little.
-                let is_other_echo = is_false_echo || case.has_answered && stamps(tcp).is_some();
+                let is_other_echo = is_false_echo || case.has_answered && has_echo;
                 let acked = case.acked;
                 let is_at_an_edge = !now && tcp.ack.is_some() && case.is_at_an_edge(tcp);
                 case.is_syn_refused = !now && case.is_other_syn(tcp, kernel.moments.get(index));

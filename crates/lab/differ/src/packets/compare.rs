@@ -144,9 +144,9 @@ pub(super) fn timer_beside(a: &Moment, b: &Moment, until: Duration) -> Option<Du
     left.filter(|_| counts != (a.seen.len(), b.seen.len()))
 }
 
-/// Returns the difference at the end: complaints, then states.
+/// Returns the difference at the end: complaints, which both may have, then states.
 pub fn differ_at_end(step: usize, kernel: &Trace, ours: &Trace) -> Option<Difference> {
-    if kernel.wrong != ours.wrong {
+    if !kernel.wrong.is_empty() || !ours.wrong.is_empty() {
         return Some(Difference { step, kernel: kernel.wrong.clone(), ours: ours.wrong.clone() });
     }
     let end = |trace: &Trace| vec![format!("ends in [{}]", trace.end)];
@@ -203,6 +203,8 @@ fn a_difference_is_found_and_a_little_time_is_none() {
     assert_eq!(found.to_string(), "step 2: kernel: = 0x1 | here: = 0x5");
     let ended = Trace { end: "CLOSED".into(), ..Trace::default() };
     assert_eq!(differ_at_end(2, &Trace::default(), &ended).expect("a difference").step, 2);
+    let unsent = Trace { wrong: vec!["it cannot be built".into()], ..Trace::default() };
+    assert!(differ_at_end(2, &unsent, &unsent).is_some(), "a step that neither of the two saw");
 }
 
 #[test]

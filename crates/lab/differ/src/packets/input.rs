@@ -2,7 +2,6 @@
 
 use base::Duration;
 use drill::lang::{Body, Packet, TcpOption};
-use drill::run::peer::Peer;
 use std::fmt;
 
 /// The peer's Maximum Segment Size.
@@ -116,13 +115,14 @@ impl Input {
     }
 }
 
-/// Returns the packet with the echo that it is to have now.
-pub fn echoed(packet: &Packet, echo: Echo, peer: &Peer) -> Packet {
+/// Returns the packet with the echo that it is to have when `latest` is the near end's latest timestamp, or 0.
+pub fn echoed(packet: &Packet, echo: Echo, latest: u32) -> Packet {
     let mut packet = packet.clone();
     if let (Body::Tcp(tcp), Echo::Latest(more)) = (&mut packet.body, echo) {
         for option in tcp.options.iter_mut().flatten() {
             if let TcpOption::Timestamps { ecr, .. } = option {
-                *ecr = peer.latest_stamp().wrapping_add_signed(more);
+                // Nothing was sent yet that could be echoed.
+                *ecr = if latest == 0 { 0 } else { latest.wrapping_add_signed(more) };
             }
         }
     }
@@ -157,4 +157,34 @@ impl fmt::Display for Call {
             }
         }
     }
+}
+
+#[test]
+fn an_echo_is_none_until_the_near_end_has_a_timestamp() {
+    use drill::lang::{Direction, Flags, IpInfo, Range, Segment};
+    let stamp = TcpOption::Timestamps { val: Some(7), ecr: 0, absolute: false };
+    let tcp = Segment {
+        ports: None,
+        flags: Flags { bits: Flags::ACK, ..Flags::default() },
+        seq: Some(Range { start: 1, end: 1 }),
+        len: 0,
+        absolute: false,
+        ack: Some(1),
+        window: Some(9),
+        urgent: None,
+        options: Some(vec![stamp]),
+        udp: None,
+    };
+    let ip = IpInfo::default();
+    let packet = Packet { direction: Direction::In, outer: Vec::new(), ip, body: Body::Tcp(tcp) };
+    let ecr = |echo, latest| match echoed(&packet, echo, latest).body {
+        Body::Tcp(Segment { options: Some(options), .. }) => match options[..] {
+            [TcpOption::Timestamps { ecr, .. }] => ecr,
+            _ => u32::MAX,
+        },
+        _ => u32::MAX,
+    };
+    assert_eq!(ecr(Echo::Latest(1_000), 0), 0);
+    assert_eq!(ecr(Echo::Latest(1_000), 1_010), 2_010);
+    assert_eq!(ecr(Echo::AsIs, 1_010), 0);
 }

@@ -337,7 +337,7 @@ impl Bench {
                 }
             }
             Action::Send(packet, echo) => {
-                let packet = echoed(packet, *echo, &run.peer);
+                let packet = echoed(packet, *echo, run.peer.latest_stamp());
                 match run.peer.build(&packet) {
                     Ok(bytes) => send(&mut self.tap, &mut self.sending, self.kernel_mac, &bytes),
                     Err(why) => run.trace.wrong.push(why),

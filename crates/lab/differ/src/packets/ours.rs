@@ -135,7 +135,7 @@ impl Ours {
                 self.moment().answer = Some(answer);
             }
             Action::Send(packet, echo) => {
-                let packet = echoed(packet, *echo, &self.peer);
+                let packet = echoed(packet, *echo, self.peer.latest_stamp());
                 match self.peer.build(&packet) {
                     Ok(bytes) => self.world.inject(bytes, 0),
                     Err(why) => self.trace.wrong.push(why),

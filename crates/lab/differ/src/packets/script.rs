@@ -1,10 +1,9 @@
 //! An input as a packetdrill script, which expects what the kernel did.
 
-use super::input::{Action, Call, Echo, Input};
+use super::input::{Action, Call, Input, echoed};
 use super::trace::{Moment, Trace};
 use base::Duration;
 use drill::lang::{Body, Packet, TcpOption};
-use drill::run::peer::FIRST_STAMP;
 
 /// Returns the script. `why` is its comment. It runs by itself: `packetdrill` on the kernel, `millstream drill` here.
 pub fn script(input: &Input, kernel: &Trace, why: &[String]) -> String {
@@ -22,7 +21,7 @@ pub fn script(input: &Input, kernel: &Trace, why: &[String]) -> String {
         match &step.action {
             Action::Call(call) => text.push_str(&calls(*call, pause, &moment)),
             Action::Send(packet, echo) => {
-                let packet = shown_echo(packet, *echo, latest);
+                let packet = echoed(packet, *echo, latest);
                 text.push_str(&format!("{} {packet}\n", plus(pause)));
             }
         }
@@ -61,19 +60,6 @@ fn stamp(packet: &Packet) -> Option<u32> {
         TcpOption::Timestamps { val, .. } => *val,
         _ => None,
     })
-}
-
-fn shown_echo(packet: &Packet, echo: Echo, latest: u32) -> Packet {
-    let mut packet = packet.clone();
-    if let (Body::Tcp(tcp), Echo::Latest(more)) = (&mut packet.body, echo) {
-        for option in tcp.options.iter_mut().flatten() {
-            if let TcpOption::Timestamps { ecr, .. } = option {
-                // Nothing was sent yet that could be echoed.
-                *ecr = if latest < FIRST_STAMP { 0 } else { latest.wrapping_add_signed(more) };
-            }
-        }
-    }
-    packet
 }
 
 fn plus(time: Duration) -> String {

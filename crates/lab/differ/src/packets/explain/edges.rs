@@ -1,6 +1,7 @@
 //! Goal: rows about windows, ends and timers explain what their reasons say and nothing beside it.
 use super::super::input::Switch;
 use super::super::trace::Moment;
+use super::later::stamped;
 use super::tests::{call, judge_last, moment, packet, send};
 use super::*;
 use drill::lang::{Icmp, Packet, Quoted, Span, TcpOption};
@@ -103,12 +104,10 @@ fn what_a_timer_lets_go_is_repeated_later_on_linux() {
 
 #[test]
 fn a_false_echo_moves_the_tail_loss_probe() {
-    let judged = |echo, fresh: &[u32]| {
-        let mut ack = seg(ACK, 1, 0, 1_001, 65_535);
-        if let Body::Tcp(tcp) = &mut ack.body {
-            tcp.options = Some(vec![TcpOption::Timestamps { val: Some(100), ecr: 0, absolute: false }]);
-        }
-        let mut story = wrote(opened(), 1, 1_000);
+    let judged_of = |first: Packet, echo, fresh: &[u32]| {
+        let ack = stamped(seg(ACK, 1, 0, 1_001, 65_535), 100, 0);
+        let mut story = opened();
+        story.push((call(Call::Write(1_000)), sends(&[(0, first)])));
         story.push((Step { after: 10, action: Action::Send(Box::new(ack), Echo::Latest(echo)) }, sends(&[])));
         let data = |at: u32, after: u64| (after, seg(ACK, at, 1_000, 1, 65_535));
         let kernel = [data(1_001, 0), data(2_001, 0)];
@@ -116,7 +115,9 @@ fn a_false_echo_moves_the_tail_loss_probe() {
         let ours = [kernel.to_vec(), later].concat();
         keys(story, call(Call::Write(30_000)), sends(&kernel), sends(&ours))
     };
+    let judged = |echo, fresh: &[u32]| judged_of(stamped(data(1), 1, 100), echo, fresh);
     assert_eq!(judged(9, &[3_001]), Some(vec!["false_echo"]));
+    assert_eq!(judged_of(data(1), 9, &[3_001]), None, "there are no timestamps");
     assert_eq!(judged(9, &[4_001]), None, "not what comes next");
     assert_eq!(judged(9, &[3_001, 4_001]), None, "more than a probe");
     assert_eq!(judged(0, &[3_001]), None, "a true echo");

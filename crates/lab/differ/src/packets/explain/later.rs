@@ -5,7 +5,7 @@ use super::*;
 use drill::lang::{Packet, TcpOption};
 
 /// A segment with timestamps.
-fn stamped(mut packet: Packet, val: u32, ecr: u32) -> Packet {
+pub(super) fn stamped(mut packet: Packet, val: u32, ecr: u32) -> Packet {
     if let Body::Tcp(tcp) = &mut packet.body {
         tcp.options = Some(vec![TcpOption::Timestamps { val: Some(val), ecr, absolute: false }]);
     }
