@@ -135,14 +135,19 @@ pub(super) const CHANGES: &[(&str, Change)] = &[
     }),
     ("fin_acked_at_once", |case, a, _| {
         // The kernel acknowledges the FIN behind data that leaves at once here, with its acknowledgment.
-        let last = a.seen.iter().position(|seen| {
-            let ack = tcp(&seen.packet.body).filter(|tcp| is_pure(tcp)).and_then(|tcp| tcp.ack);
-            let is_fin = ack.is_some_and(|ack| case.fins.contains(&ack.wrapping_sub(1)));
-            is_fin && (TOGETHER..DELAYED + TOLERANCE).contains(&seen.at)
-        });
-        if let Some(last) = last.filter(|last| *last > 0 && case.sends(Flags::FIN)) {
-            let ack = tcp(&a.seen.remove(last).packet.body).and_then(|tcp| tcp.ack);
-            segments(a).take(last).filter(|tcp| tcp.ack == Some(case.expected)).for_each(|tcp| tcp.ack = ack);
+        if case.sends(Flags::FIN) {
+            told_with_data(case, a, |ack| case.fins.contains(&ack.wrapping_sub(1)));
+        }
+    }),
+    ("delayed_ack", |case, a, b| {
+        // During a repair the kernel sends before it looks at the text beside an acknowledgment.
+        let text = case.segment.filter(|tcp| tcp.len > 0).and_then(|tcp| tcp.seq);
+        let is_repair = case.has_repeated && case.una() != case.acked;
+        let Some(Range { end, .. }) = text.filter(|_| is_repair) else { return };
+        let tells = |tcp: &Segment| takes_numbers(tcp) && tcp.ack == Some(end);
+        let first = b.seen.first().filter(|seen| seen.at <= TOGETHER);
+        if first.and_then(|seen| tcp(&seen.packet.body)).is_some_and(tells) {
+            told_with_data(case, a, |ack| ack == end);
         }
     }),
     ("ack_beside_data", |_, a, b| {
@@ -199,6 +204,17 @@ fn change_blocks(tcp: &mut Segment, change: impl FnOnce(&mut Vec<Range>)) {
     options.retain(|option| !matches!(option, TcpOption::Sack(blocks) if blocks.is_empty()));
 }
 
+/// Tells the number of a delayed acknowledgment, if it is one of these, with the data that left before it.
+fn told_with_data(case: &Case<'_>, moment: &mut Moment, is_one: impl Fn(u32) -> bool) {
+    let last = moment.seen.iter().position(|seen| {
+        let ack = tcp(&seen.packet.body).filter(|tcp| is_pure(tcp)).and_then(|tcp| tcp.ack);
+        ack.is_some_and(&is_one) && (TOGETHER..DELAYED + TOLERANCE).contains(&seen.at)
+    });
+    let Some(last) = last.filter(|last| *last > 0) else { return };
+    let ack = tcp(&moment.seen.remove(last).packet.body).and_then(|tcp| tcp.ack);
+    segments(moment).take(last).filter(|tcp| tcp.ack == Some(case.expected)).for_each(|tcp| tcp.ack = ack);
+}
+
 /// Leaves out bare acknowledgments beside data that leaves at the same time, and tells the last number and the last
 /// blocks with the data.
 fn with_data(moment: &mut Moment) {
@@ -217,8 +233,8 @@ fn with_data(moment: &mut Moment) {
             && tcp.ack.is_some()
         {
             tcp.ack = last;
-            if blocks(tcp).is_none() {
-                tcp.options.get_or_insert_default().extend(told.clone());
+            if let Some(told) = told.as_ref().filter(|_| blocks(tcp).is_none()) {
+                tcp.options.get_or_insert_default().push(told.clone());
             }
         }
     }

@@ -498,15 +498,10 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && Case::only(&case.difference.ours, &["S "])
     }),
     ("crossed_close", Then::Ends, |case| {
-        let until = (case.difference.step + 1).min(case.input.steps.len());
-        let ends = |step: &Step| {
-            let shut = |half| Action::Call(Call::Shutdown(half));
-            [Action::Call(Call::Close), shut(Half::Write), shut(Half::Both)].contains(&step.action)
-        };
         case.is_half_open
             && case.called(Call::Connect)
             && (case.is_expected_known || case.has_crossed)
-            && case.input.steps[..until].iter().any(ends)
+            && ends_stream(case)
     }),
     ("half_open_reset", Then::Ends, |case| {
         case.is_half_open
@@ -586,6 +581,16 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && case.difference.ours.first().is_some_and(|line| line.starts_with("S. "))
     }),
 ];
+
+/// Has the application ended its stream, now or before?
+fn ends_stream(case: &Case<'_>) -> bool {
+    let until = (case.difference.step + 1).min(case.input.steps.len());
+    let ends = |step: &Step| {
+        let shut = |half| Action::Call(Call::Shutdown(half));
+        [Action::Call(Call::Close), shut(Half::Write), shut(Half::Both)].contains(&step.action)
+    };
+    case.input.steps[..until].iter().any(ends)
+}
 
 /// Returns the row that explains a difference, and whether what follows is compared as well.
 pub fn row(case: &Case<'_>) -> Option<(&'static Row, bool)> {

@@ -211,6 +211,13 @@ pub(super) const ROWS: &[Row] = &[
                  3.8.6.2.1, has that wait.",
     },
     Row {
+        name: "data before a FIN beyond the window",
+        kind: Kind::Packets,
+        key: "data_before_fin",
+        reason: "Linux joins the FIN to the last data, which waits with it where the peer's window takes the data \
+                 alone. RFC 9293, section 3.8.6.2.1, sends what the window takes, as here, and the FIN follows.",
+    },
+    Row {
         name: "a window of a few bytes",
         kind: Kind::Packets,
         key: "few_bytes",

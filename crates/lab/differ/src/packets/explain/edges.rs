@@ -448,7 +448,7 @@ pub(super) fn with_block(mut packet: Packet, start: u32, end: u32) -> Packet {
 }
 
 /// Three segments, the first of them sent again, and an acknowledgment that both leave unanswered.
-fn timed_out(ack: Option<u32>) -> Story {
+pub(super) fn timed_out(ack: Option<u32>) -> Story {
     let mut story = opened();
     let all = sends(&[(0, data(1)), (0, data(1_001)), (0, data(2_001)), (230, data(1))]);
     story.push((call(Call::Write(3_000)), all));
@@ -464,6 +464,34 @@ fn a_window_that_was_undone_at_once_stays_wide() {
     };
     assert_eq!(judged(2_001, 2_001), Some(vec!["undone_at_once"]));
     assert_eq!(judged(1_001, 1_001), None, "it acknowledges what was sent again alone");
+}
+
+#[test]
+fn a_window_that_was_undone_at_once_takes_what_the_other_end_sends_next() {
+    let judged = |ack| {
+        let again = |at| (at, data(ack));
+        let kernel = sends(&[(0, data(3_001)), (57, seg(ACK, 4_001, 13, 1, 65_535)), again(300)]);
+        let ours = sends(&[(57, data(3_001)), again(300)]);
+        keys(timed_out(Some(ack)), call(Call::Write(1_013)), kernel, ours)
+    };
+    assert_eq!(judged(2_001), Some(vec!["undone_at_once"]));
+    assert_eq!(judged(1_001), None, "it acknowledges what was sent again alone");
+}
+
+#[test]
+fn the_last_data_waits_with_a_fin_beyond_the_window_on_linux_alone() {
+    let judged = |window, written: u32| {
+        let mut story = opened();
+        story[1].0 = send(seg(ACK, 1, 0, 1, window));
+        story.push((call(Call::Set(Switch::Cork(true))), answers("0")));
+        let first = (0, seg(ACK, 1, 976, 1, 65_535));
+        let wrote = Moment { answer: Some(written.to_string()), ..sends(&[first]) };
+        story.push((call(Call::Write(written)), wrote));
+        keys(story, call(Call::Close), sends(&[]), sends(&[(0, seg(ACK, 977, 24, 1, 65_535))]))
+    };
+    assert_eq!(judged(1_000, 1_000), Some(vec!["data_before_fin"]));
+    assert_eq!(judged(1_001, 1_000), None, "the FIN has a place");
+    assert_eq!(judged(1_000, 1_001), None, "there is more data");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Goal: what comes of an earlier step, or is in one step with something else, has a row, and nothing beside it has.
-use super::edges::{ACK, FIN_ACK, RST, SYN_ACK, data, icmp, keys, opened, seg, sends, with_block, wrote};
+use super::edges::{
+    ACK, FIN_ACK, RST, SYN_ACK, data, icmp, keys, opened, seg, sends, timed_out, with_block, wrote,
+};
 use super::tests::{call, send};
 use super::*;
 use drill::lang::{Packet, TcpOption};
@@ -151,6 +153,19 @@ fn data_has_the_blocks_of_an_acknowledgment_beside_it() {
     };
     assert_eq!(judged(201), Some(vec!["ack_beside_data"]));
     assert_eq!(judged(151), None, "a part is missing");
+}
+
+#[test]
+fn data_of_a_repair_leaves_on_linux_before_the_text_beside_an_acknowledgment_is_taken() {
+    let judged = |is_repair: bool, number| {
+        let story = if is_repair { timed_out(None) } else { wrote(opened(), 3, 1_000) };
+        let kernel = sends(&[(0, data(3_001)), (45, seg(ACK, 4_001, 0, number, 65_535))]);
+        let ours = sends(&[(0, seg(ACK, 3_001, 1_000, 101, 65_535))]);
+        keys(story, send(seg(ACK, 1, 100, 1_001, 65_535)), kernel, ours)
+    };
+    assert_eq!(judged(true, 101), Some(vec!["delayed_ack"]));
+    assert_eq!(judged(true, 51), None, "a part is missing");
+    assert_eq!(judged(false, 101), None, "nothing was sent again");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::super::case::{Case, ahead, data_of, takes_numbers, tcp};
 use super::super::compare::{DELAYED, TOLERANCE};
 use super::super::input::{Action, Call, Echo, MSS, Step};
-use super::{BLOCKS, LEAST, Predicate, Then};
+use super::{BLOCKS, LEAST, Predicate, Then, ends_stream};
 use drill::lang::{Body, Flags, Range};
 
 /// Predicates by key, behind those of the segments themselves, the narrowest first.
@@ -69,6 +69,21 @@ pub(super) const PREDICATES: &[(&str, Then, Predicate)] = &[
             && ours.is_none()
             || case.has_shut_again && kernel.is_none() && is_fresh
     }),
+    ("data_before_fin", Then::Ends, |case| {
+        // The last byte that was written has the last place in the window.
+        let is_write = |step: &Step| matches!(step.action, Action::Call(Call::Write(_)));
+        let moments = case.before().iter().zip(&case.kernel.moments);
+        let writes = moments.filter(|(step, _)| is_write(step));
+        let written: u32 = writes.filter_map(|(_, moment)| moment.answer.as_ref()?.parse::<u32>().ok()).sum();
+        let is_last = |range: Range| {
+            range.start == case.heard && range.end == case.allowed && range.end == written.wrapping_add(1)
+        };
+        let is_again = |line: &String| data_of(line).is_some_and(|range| ahead(case.heard, range.start));
+        ends_stream(case)
+            && !case.has_ended
+            && case.data().1.is_some_and(is_last)
+            && case.difference.kernel.iter().all(is_again)
+    }),
     ("few_bytes", Then::Ends, |case| {
         let (kernel, ours) = case.data();
         let is_fresh = ours.is_some_and(|range| range.start == case.heard);
@@ -90,7 +105,9 @@ pub(super) const PREDICATES: &[(&str, Then, Predicate)] = &[
         // A second timeout in a row, and what was not sent before, or the FIN.
         let is_tested = case.acks_once || case.again[0] > 1;
         let fin = format!("F. {0}:{0}(0) ", case.heard);
-        let is_fresh = kernel.is_some_and(|range| range.start == case.heard)
+        // Or what follows that, where this stack has sent it later.
+        let is_next = |range: Range| [case.heard, case.heard_by_both].contains(&range.start);
+        let is_fresh = kernel.is_some_and(is_next)
             || case.difference.kernel.first().is_some_and(|line| line.starts_with(&fin));
         let goes_on = is_tested && is_fresh && ours.is_some_and(|range| range.start == case.una());
         // Or a tail loss probe follows there, which does not during a repair.
