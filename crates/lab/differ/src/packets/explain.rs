@@ -460,7 +460,9 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             let is_before = |first: &&u32| fin.wrapping_sub(**first) == 1;
             let first = case.fins.iter().find(is_before);
             first.is_some_and(|first| {
-                takes(&case.difference.kernel, *fin) && takes(&case.difference.ours, *first)
+                // Here the first was acknowledged before.
+                let is_told = case.difference.ours.is_empty() && case.expected_here == first.wrapping_add(1);
+                takes(&case.difference.kernel, *fin) && (is_told || takes(&case.difference.ours, *first))
             })
         });
         is_now || is_second || case.is_fin_apart
@@ -571,6 +573,17 @@ const PREDICATES: &[(&str, Then, Predicate)] = &[
             && case.difference.kernel.len() == 1
             && Case::only(&case.difference.kernel, &[if case.sends(Flags::ACK) { "R " } else { "R. 0:0" }])
             && Case::only(&case.difference.ours, &[". "])
+    }),
+    ("time_wait_stamp", Then::Ends, |case| {
+        let ([kernel], [ours]) = (&*case.difference.kernel, &*case.difference.ours) else { return false };
+        let option = kernel.strip_prefix(ours).and_then(|rest| rest.strip_prefix(" <TS ecr "));
+        let echo = option.and_then(|rest| rest.strip_suffix('>')).and_then(|ecr| ecr.parse::<u32>().ok());
+        let told = |step: &Step| match &step.action {
+            Action::Send(packet, _) => tcp(&packet.body).and_then(stamps).map(|(val, _)| val),
+            Action::Call(_) => None,
+        };
+        let has_told = case.before().iter().any(|step| echo.is_some() && told(step) == echo);
+        case.is_over() && !case.has_stamps && has_told
     }),
     ("time_wait_stamped_syn", Then::Ends, |case| {
         case.is_over()

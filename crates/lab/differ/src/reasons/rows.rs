@@ -204,6 +204,13 @@ pub(super) const ROWS: &[Row] = &[
                  the connection in TIME-WAIT had no timestamps and the new one has them, as here.",
     },
     Row {
+        name: "timestamp in TIME-WAIT of a connection without",
+        kind: Kind::Packets,
+        key: "time_wait_stamp",
+        reason: "Linux echoes in TIME-WAIT what the last ACK of the handshake told, though the SYNs agreed on no \
+                 timestamps. RFC 7323, section 3.2, has none sent then, as here.",
+    },
+    Row {
         name: "the last bytes of a window",
         kind: Kind::Packets,
         key: "silly_window",

@@ -67,6 +67,50 @@ fn the_first_of_several_early_fins_is_the_end() {
 }
 
 #[test]
+fn a_second_fin_is_taken_on_linux_where_the_first_was_acknowledged_before() {
+    let judged = |seq, number| {
+        let ack = |number| sends(&[(0, seg(ACK, 1, 0, number, 65_535))]);
+        let mut story = opened();
+        story.push((send(seg(FIN_ACK, 1, 100, 1, 65_535)), ack(102)));
+        keys(story, send(seg(FIN_ACK, seq, 0, 1, 65_535)), ack(number), sends(&[]))
+    };
+    assert_eq!(judged(102, 103), Some(vec!["fin_before_data"]));
+    assert_eq!(judged(202, 203), None, "it is not behind the first");
+}
+
+#[test]
+fn a_connection_without_timestamps_has_none_in_time_wait_here() {
+    let judged = |ecr| {
+        let mut story = opened();
+        story[1].0 = send(stamped(seg(ACK, 1, 0, 1, 65_535), 77, 0));
+        story.push((call(Call::Close), sends(&[(0, seg(FIN_ACK, 1, 0, 1, 65_535))])));
+        let ack = seg(ACK, 2, 0, 2, 65_535);
+        story.push((send(seg(FIN_ACK, 1, 0, 2, 65_535)), sends(&[(0, ack.clone())])));
+        let kernel = sends(&[(0, stamped(ack.clone(), 1, ecr))]);
+        keys(story, send(seg(ACK, 1 << 31, 0, 2, 65_535)), kernel, sends(&[(0, ack)]))
+    };
+    assert_eq!(judged(77), Some(vec!["time_wait_stamp"]));
+    assert_eq!(judged(78), None, "no segment told that");
+}
+
+#[test]
+fn a_probe_behind_a_timeout_may_be_cut_anew() {
+    let judged = |len| {
+        let piece = |at, start, len| (at, seg(ACK, start, len, 1, 65_535));
+        let mut story = opened();
+        story.push((call(Call::Write(100)), sends(&[piece(0, 1, 100), piece(230, 1, 100)])));
+        story.push((send(seg(ACK, 1, 0, 101, 65_535)), sends(&[])));
+        story.push((call(Call::Write(len)), sends(&[piece(0, 101, len)])));
+        let last = piece(0, 101 + len, 10);
+        let kernel = sends(&[last.clone(), piece(40, 101 + len, 10), piece(260, 101, len)]);
+        let ours = sends(&[last, piece(40, 101, len + 10), piece(260, 101, len + 10)]);
+        keys(story, call(Call::Write(10)), kernel, ours)
+    };
+    assert_eq!(judged(11), Some(vec!["cut_again"; 2]), "the probe, and what follows it");
+    assert_eq!(judged(995), None, "more than a segment");
+}
+
+#[test]
 fn a_duplicate_behind_a_hole_lets_a_later_write_send_more() {
     let judged = |seq, more: u32| {
         let mut story = wrote(opened(), 1, 1_000);

@@ -318,6 +318,15 @@ pub(super) const PREDICATES: &[(&str, Then, Predicate)] = &[
         let is_both = !case.difference.kernel.is_empty() && !case.difference.ours.is_empty();
         is_both && case.again == [0, 0] && case.only_again() && case.says_alike()
     }),
+    ("cut_again", Then::GoesOn, |case| {
+        // Or that of pieces that fit into one segment.
+        let (kernel, ours) = case.data();
+        let is_last = |range: Range| range.end == case.heard_by_both && ahead(range.start, case.una());
+        case.heard_by_both.wrapping_sub(case.una()) <= MSS.into()
+            && kernel.is_some_and(is_last)
+            && ours.is_some_and(|range| range.start == case.una())
+            && case.difference.kernel[1..] == case.difference.ours[1..]
+    }),
     ("too_big_unsized", Then::Ends, |case| {
         let step = case.input.steps.get(case.difference.step).map(|step| &step.action);
         let Some(Action::Send(packet, _)) = step else { return false };
