@@ -116,7 +116,9 @@ impl Connection {
         if self.bits.has(Bits::ACCECN) {
             self.take_accurate(cx, seg, acked, sacked.newly);
         }
-        let needless = self.recovery.is_active() && self.test_timeout(seg.ack, &sacked);
+        // Data, or another window, says nothing of what was sent again.
+        let answers = acked > 0 || sacked.newly > 0 || seg.seq_len() == 0 && !window_changed;
+        let needless = self.recovery.is_active() && answers && self.test_timeout(seg.ack, &sacked);
         if acked > 0 {
             let rtt = self.retire(cx, seg, acked);
             self.recovery_progress(cx, seg, acked, needless);
