@@ -159,10 +159,11 @@ const SSHD: &str = "exec $(which sshd) -D -e -p 22 -h $D/host -o AuthorizedKeysF
                 -o PidFile=none -f /dev/null";
 const SSH: &str = "ssh -F none -i key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o \
                 LogLevel=ERROR root@$S cat $D/file >got";
-const MARIADB_FILES: &str = "mariadb-install-db --user=root --auth-root-authentication-method=normal \
+/// With a folder of its own for temporary files: a server that starts removes those of others in /tmp.
+const MARIADB_FILES: &str = "TMPDIR=$D mariadb-install-db --user=root --auth-root-authentication-method=normal \
                 --datadir=$D/db >log 2>&1 || { cat log >&2; exit 1; }";
 const MARIADBD: &str = "exec mariadbd --no-defaults --user=root --datadir=$D/db --socket=$D/sock --skip-grant-tables \
-                --port=3306 \
+                --tmpdir=$D --port=3306 \
                 --skip-networking=0 --bind-address=0.0.0.0 --max-allowed-packet=16M";
 const MARIADB: &str = "q='mariadb --no-defaults -h '$S' -u root -N --raw --max-allowed-packet=16M'
                 (echo 'create table t (b longblob);'; printf 'insert into t values (0x'; xxd -p file | tr -d \
