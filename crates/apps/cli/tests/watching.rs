@@ -110,8 +110,8 @@ fn why_explains_what_the_path_limits() {
     let rows = place.ask(&["why", ":80", "--json", "--seconds", "3"]);
     assert_eq!(rows.len(), 4, "both ends of two connections: {rows:?}");
     let sent: f64 = rows.iter().filter_map(|row| row["sent_bits_per_s"].as_f64()).sum();
-    // A recovery that ends between the looks has all acknowledged at once that came since its hole: up to what the
-    // queue and the path hold in each of its round trips, of which two fit into 3 Mbit/s of these three seconds.
+    // A recovery that ends between the looks has all acknowledged at once that came since its hole: up to 2.4 Mbit, as
+    // the queue and the path hold, in each of its round trips. 3 Mbit/s of these three seconds have room for three.
     assert!((5e6..23e6).contains(&sent), "20 Mbit/s is what there is: {sent}");
     let receives = |row: &&Value| row["received_bits_per_s"].as_f64() > Some(1e6);
     assert!(rows.iter().filter(receives).all(|row| row["verdict"] == "peer"), "{rows:?}");
